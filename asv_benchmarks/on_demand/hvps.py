@@ -8,7 +8,7 @@ both share something (data times positions), a product costs that less.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -49,7 +49,6 @@ WAYS = [
 derivative by a lender (reverse mode by torch, forward mode by JAX), and differences of the analytic score."""
 
 
-@dataclass(frozen=True, eq=False)
 class Flow(Kernel):
     """Moves along v, the score and H v, each where it is asked for: `CALLS` little moves a step, v standard normal."""
 

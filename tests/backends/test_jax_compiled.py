@@ -1,6 +1,6 @@
 """What is compiled on JAX, and how often."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -93,7 +93,6 @@ def test_values_of_hyper_parameters_share_a_program(blocks, name):
     assert not np.array_equal(*chains)
 
 
-@dataclass(frozen=True, eq=False)
 class Twice(Kernel):
     """Random-walk Metropolis that keeps twice its step size, once computed, beside its fields."""
 

@@ -1,7 +1,6 @@
 """Data of a target are arguments of compiled programs, and chunks of noise are never those of another run."""
 
 from collections import namedtuple
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -37,7 +36,6 @@ def nested(x, data):
     return log_density(x, data["rows"][0]) * data["of"].scale + (0.0 if data["none"] is None else 1.0)
 
 
-@dataclass(frozen=True)
 class Evaluated(Recorder):
     """The target's own values, evaluated once more."""
 

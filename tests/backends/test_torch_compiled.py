@@ -1,7 +1,5 @@
 """Runs that ask for ``torch.compile``: the same chain, each step compiled once, and an error where that fails."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -190,7 +188,6 @@ def test_a_checkpoint_is_of_a_compiled_run_or_of_one_that_is_not(compilations, t
     )
 
 
-@dataclass(frozen=True, eq=False)
 class Doubling(Kernel[ChainState, Info]):
     """Twice x, until it is above a bound: whether to go on is a value, which torch's tracing has not."""
 

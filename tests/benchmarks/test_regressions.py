@@ -53,7 +53,8 @@ def test_rows_that_are_copied_at_each_block_are_caught(edited):
 
 
 def test_another_evaluation_at_each_step_is_caught(edited):
-    slow = edited("xpsample/kernels/rwm.py", "costs.of_proposal", "costs.of_proposal.plus(target.costs.evaluate)")
+    more = "proposal, current, target.costs.evaluate.times(2))"
+    slow = edited("xpsample/kernels/rwm.py", 'noise["accept"], proposal, current)', f'noise["accept"], {more}')
     assert slower(compare(ROOT, slow, ["evaluations-rwm"], 1, 1)) == {"evaluations-rwm"}
 
 

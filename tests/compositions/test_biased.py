@@ -3,7 +3,7 @@
 So the refusals are needed, and the checks would see a bias that is not refused. Settings are the first that were tried.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -28,7 +28,6 @@ BITS, SPINS, RAGGED = Setting("bits"), Setting("spins"), Setting("ragged")
 BRIDGE = Setting("gaussian", "bridge")
 
 
-@dataclass(frozen=True, eq=False)
 class Trusted(Kernel):
     """A kernel that claims to be all that a wrapper may ask for."""
 

@@ -10,7 +10,7 @@ each tree: below 2e-5 for the 80 trees of the first tier, below 4e-4 for the 2,0
 """
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import hypothesis.strategies as st
@@ -28,7 +28,6 @@ from xpsample.kernels import Kernel
 from xpsample.sampling.noise import NoiseSource
 
 
-@dataclass(frozen=True, eq=False)
 class Watched(Kernel):
     """A kernel that tells whether it has made a step."""
 

@@ -1,7 +1,5 @@
 """The table of all compositions: a handful of its cells, and that it catches wrappers that are wrong on purpose."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -21,7 +19,6 @@ def quiet():
         yield
 
 
-@dataclass(frozen=True, eq=False)
 class Wrong(Kernel):
     """A kernel around another one that claims to be exact."""
 

@@ -1,6 +1,6 @@
 """Kernels broken on purpose: each must be caught, by the check that is there for its fault."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import pytest
@@ -21,7 +21,6 @@ from xpsample.targets.tilted import Tilted
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 
 
-@dataclass(frozen=True, eq=False)
 class Broken(Kernel):
     """A base for the wrong ones: a MALA-like kernel (step 0.5) whose parts can be spoilt."""
 
@@ -175,7 +174,6 @@ def test_a_change_of_dtype_is_caught():
     assert "float64" in outcome.detail
 
 
-@dataclass(frozen=True, eq=False)
 class Forgetful(Kernel):
     """Keeps a counter outside its state, so that neither a resumed nor a compiled or straight-line run repeats it."""
 

@@ -1,6 +1,6 @@
 """The laws of the suite: their draws pass their own tests, wrong ones do not, and the p-values are right."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,7 +74,6 @@ def test_the_unadjusted_one_is_not_exact():
     assert not result.passed and result.z > 2 * result.limit
 
 
-@dataclass(frozen=True, eq=False)
 class WrongSign(Kernel):
     """A frozen SRMC kernel that attracts."""
 

@@ -1,7 +1,7 @@
 """The suite on kernels from elsewhere: a kernel of any module by its name, right ones and wrong ones."""
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pytest
@@ -23,7 +23,6 @@ SOMETHING = 3
 """
 
 
-@dataclass(frozen=True, eq=False)
 class AlwaysLower(Kernel):
     """A walk that forgets that it proposes 0.8 x more often than x: it says that it is invariant, and is not."""
 

@@ -3,7 +3,7 @@ and code that would be wrong or slow on a GPU is caught."""
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,6 @@ def test_what_waits_does_not_grow_with_the_run(cupy, x0):
     assert waits[1] - waits[0] <= 10  # a segment more, whose sums come to the host
 
 
-@dataclass(frozen=True, eq=False)
 class Spoilt(Kernel):
     """A kernel whose step does something else first."""
 

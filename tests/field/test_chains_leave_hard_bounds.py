@@ -4,8 +4,6 @@ Half of the draws of |N(0, 1)| by ULA were outside, and SRMC with a given alpha 
 mean of the scores, which it draws to 0, is another one beyond a hard constraint.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -28,7 +26,6 @@ BITS = xps.Target(  # no state with all bits 0
 PAST = xps.Rolling(2)
 
 
-@dataclass(frozen=True)
 class Undeclared(xps.kernels.Kernel):
     """A kernel of one's own that says nothing of itself."""
 

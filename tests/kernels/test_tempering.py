@@ -113,7 +113,6 @@ def test_swaps_by_hand(library):
     assert infos[0].evaluations.log_density == 4
 
 
-@dataclass(frozen=True, eq=False)
 class Still(Kernel):
     """A kernel that stays where it is, with a random walk's state."""
 
@@ -214,7 +213,6 @@ def test_what_a_step_says_of_itself():
     assert 0.1 < diverged.mean() < 0.9
 
 
-@dataclass(frozen=True, eq=False)
 class Uneven(Kernel):
     """A random walk that says that its chains spend 1, 2, 3, ... evaluations."""
 

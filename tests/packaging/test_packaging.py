@@ -191,7 +191,11 @@ def test_every_class_is_abstract_or_final():
     assert Backend in bases
     abstract = {b for b in bases if inspect.isabstract(b) or Protocol in b.__bases__}
     concrete = [f"{b.__module__}.{b.__qualname__}" for b in bases - abstract]
-    assert sorted(concrete) == ["xpsample.core.errors.DiagnosisWarning", "xpsample.core.errors.XpsampleError"]
+    assert sorted(concrete) == [
+        "xpsample.core.errors.DiagnosisWarning",
+        "xpsample.core.errors.XpsampleError",
+        "xpsample.core.fields.FrozenDataclass",
+    ]
 
 
 # ---- what is imported ------------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_a_value_for_each_step_is_the_one_of_its_step():
     for n in range(5):
         own = at_step(numpy_xp, kernel, np.asarray(n), 1)
         np.testing.assert_array_equal(own.step_size, [rows[min(n, 2)]])
-        np.testing.assert_array_equal(own._mass.variance, [masses[min(n, 2)]])
+        np.testing.assert_array_equal(own.matrix("mass").variance, [masses[min(n, 2)]])
     assert at_step(numpy_xp, xps.HMC(0.1, 2), np.asarray(0), 1).step_size == 0.1
     x0 = start(20)
     same = [anneal(AIS(k, COARSE), x0, steps=3).state for k in (xps.MALA(0.2), xps.MALA(np.full((3, 1), 0.2)))]

@@ -265,7 +265,6 @@ def test_load_reads_a_checkpoint(tmp_path, library):
     load(tmp_path / "run.npz")
 
 
-@dataclass(frozen=True)
 class Doubled(Recorder):
     """A result that is made of all rows, and is none of them."""
 

@@ -58,7 +58,6 @@ class OwnSchedule(Schedule):
         return self.gamma_of(n), None
 
 
-@dataclass(frozen=True, eq=False)
 class OwnKernel(Kernel[ChainState, Info]):
     """A kernel of the user's whose code changes."""
 

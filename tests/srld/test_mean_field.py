@@ -4,7 +4,6 @@ The distribution after a step is the one before it, carried by the Gaussian of a
 has the force of the distributions at the steps before. Nothing of the library is in it.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,6 @@ def moments(density):
     return WIDTH * density @ GRID, WIDTH * density @ GRID**2
 
 
-@dataclass(frozen=True, eq=False)
 class StateDependent(Kernel):
     """x + eta (D(x) s(x) + D'(x)) + sqrt(2 eta D(x)) xi: a kernel of one's own that SRLD takes, since it drifts."""
 
@@ -95,7 +93,7 @@ class StateDependent(Kernel):
         xp, eta, current = target.xp, self.step_size, target.refresh(state.point)
         d, slope = varying(current.x)
         x = current.x + eta * (d * current.score + slope) + xp.sqrt(2.0 * eta * d) * noise["proposal"]
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         kept, frozen, info = freeze(xp, ChainState(target.evaluate(x)), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info
 

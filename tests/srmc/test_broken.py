@@ -1,6 +1,6 @@
 """SRMC broken on purpose: each fault must be caught by the check of the tilted step, for every base kernel."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ REPELLENT = {
 }
 
 
-@dataclass(frozen=True, eq=False)
 class Spoilt(Kernel):
     """An SRMC kernel, whose state or result is tampered with."""
 

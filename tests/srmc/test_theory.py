@@ -1,6 +1,5 @@
 """The CLT of SRMC: its solver against SciPy's, its closed forms, and predictions against measured covariances."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -357,7 +356,6 @@ def covariances():
     return PRECISION, cross, np.block([[VARIANCE, with_x[:, None]], [with_x[None, :], np.array([[own]])]])
 
 
-@dataclass(frozen=True, eq=False)
 class Autoregressive(Kernel):
     """X' = m + c (X - m) + sqrt(1 - c^2) root(V) z about m = alpha theta: exact for the tilted Gaussian, N(m, V).
 

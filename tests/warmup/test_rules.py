@@ -37,7 +37,7 @@ def test_a_rule_in_place_of_a_value():
             r"HMC's mass is tuned by a rule such as Diagonal.*cannot stand for",
         ),
         (lambda: PCN(covariance=xps.DenseMetric()), "PCN's covariance cannot be tuned in a warm-up"),
-        (lambda: PCN(mean=xps.StepSize(0.5)), "mean must be a number or an array"),
+        (lambda: PCN(mean=xps.StepSize(0.5)), "PCN's mean cannot be tuned in a warm-up"),
         (lambda: xps.StepSize(1.0), "acceptance must be greater than 0 and below 1"),
         (DULA, "DULA needs a step_size: it accepts every move"),
     ],

@@ -5,7 +5,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import anything_left_out
+from xpsample.kernels.kernel import advance
 from xpsample.kernels.traits import Trait
 from xpsample.sampling.checkpoint import SavedRun
 from xpsample.sampling.eager import eager_repeat
@@ -192,7 +192,6 @@ def _no_way_out(kind: type) -> Iterator[bool]:
                 setattr(kind, name, own)
 
 
-@dataclass(frozen=True, eq=False)
 class _Guarded(Kernel[Any, Any]):
     """A kernel during whose steps no value may leave the device."""
 
@@ -210,7 +209,7 @@ class _Guarded(Kernel[Any, Any]):
 
     def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
         with _no_way_out(type(state.point.x)):
-            return self.kernel.step(target, state, noise)
+            return advance(self.kernel, target, state, noise)
 
 
 def no_host_transfer(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
@@ -231,7 +230,7 @@ def _walk(kernel: Kernel, target: BoundTarget, state: Any, noise: dict[str, Arra
     walked = []
     with np.errstate(all="ignore"):
         for i in range(steps):
-            state, _ = kernel.step(target, state, {name: block[i, ...] for name, block in noise.items()})
+            state, _ = advance(kernel, target, state, {name: block[i, ...] for name, block in noise.items()})
             walked.append(to_host(state.point.x))
     return np.stack(walked)
 

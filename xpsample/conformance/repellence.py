@@ -14,6 +14,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.kernels import Kernel, with_position
+from xpsample.kernels.kernel import advance
 from xpsample.sampling.noise import Portable
 from xpsample.spaces import Discrete
 from xpsample.targets import AbstractTarget, BoundTarget, Capability, Ratio, Target, Tilt, Untilted
@@ -36,8 +37,8 @@ def repellence(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 
         z = {name: rows[i, ...] for name, rows in noise.items()}
         here, x = tilted.with_data({"theta": state.theta, "alpha": state.alpha}), state.point.x
         with np.errstate(all="ignore"):
-            new, _ = kernel.step(bound, state, z)
-            moved, _ = base.step(here, with_position(state.base, here.evaluate(x)), z)
+            new, _ = advance(kernel, bound, state, z)
+            moved, _ = advance(base, here, with_position(state.base, here.evaluate(x)), z)
             x = moved.point.x
             theta = state.theta + new.gamma[..., None] * (_feature(plain, x, tilt) - state.theta)
         for ours, theirs in ((x, new.point.x), (theta, new.theta)):

@@ -12,6 +12,7 @@ from xpsample.conformance.distributions import Distribution, Pushforward, Shifte
 from xpsample.conformance.scenario import AsArray, Scenario
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.registry import to_host
 from xpsample.gradients import FiniteDifference
@@ -52,7 +53,7 @@ SPECTRUM = np.linalg.eigvalsh(np.linalg.inv(COVARIANCE))
 BANANA = Pushforward(2, bend, unbend)
 
 
-class HalfSquare(Regularizer):
+class HalfSquare(Regularizer, FrozenDataclass):
     """|x|^2 / 2, under which the stationary distribution of MYULA is normal."""
 
     def value(self, xp: Any, x: Array) -> Array:

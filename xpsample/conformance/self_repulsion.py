@@ -14,6 +14,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.kernels import with_position
+from xpsample.kernels.kernel import advance
 from xpsample.sampling.noise import Portable
 from xpsample.srld import SRLD, Thinned
 from xpsample.targets import BoundTarget, Capability, Target
@@ -45,9 +46,9 @@ def self_repulsion(scenario: Scenario, device: DeviceDtype, x0: Array, steps: in
     for i in range(steps):
         here = repelled.with_data(tuple(_repelling(kernel, visited)))
         z = {name: rows[i, ...] for name, rows in noise.items()}
-        expected, _ = base.step(here, with_position(state.base, here.evaluate(state.point.x)), z)
+        expected, _ = advance(base, here, with_position(state.base, here.evaluate(state.point.x)), z)
         visited.append(state.point.x)
-        state, _ = kernel.step(bound, state, z)
+        state, _ = advance(kernel, bound, state, z)
         deviation = np.abs(to_host(expected.point.x) - to_host(state.point.x)).max()
         largest = max(largest, float(deviation)) if np.isfinite(deviation) else np.inf
     return largest

@@ -8,7 +8,7 @@ import math
 import numbers
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
@@ -104,17 +104,6 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     """Whether an array of a shape broadcasts to another shape."""
     pairs = zip(reversed(shape), reversed(to), strict=False)
     return len(shape) <= len(to) and all(a in (1, b) for a, b in pairs)
-
-
-def settle(owner: Any, name: str, check: Callable[..., Any], *args: Any, **settings: Any) -> None:
-    """Check a field of a frozen dataclass, and keep what the check gives."""
-    object.__setattr__(owner, name, check(name, getattr(owner, name), *args, **settings))
-
-
-def settle_given(owner: Any, name: str, check: Callable[..., Any], *args: Any, **settings: Any) -> None:
-    """As `settle`, for a field that may be None."""
-    if getattr(owner, name) is not None:
-        settle(owner, name, check, *args, **settings)
 
 
 def plain_number(value: object) -> int | float | None:

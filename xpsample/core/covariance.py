@@ -15,7 +15,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_number, given, plain_number
 from xpsample.core.devices import current_device
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_GROUP, VECTOR, ToBeTuned, check_reals
+from xpsample.core.fields import checked
+from xpsample.core.hyperparameters import MATRIX, PER_GROUP, VECTOR, ToBeTuned, check_reals
 from xpsample.core.registry import backend_of, namespace, to_host
 
 
@@ -194,6 +195,19 @@ def dense_covariance(root: Array, inverse: bool = False) -> DenseCovariance:
         root, other = xp.matrix_transpose(other), xp.matrix_transpose(root)
     matrix = root @ xp.matrix_transpose(root)
     return DenseCovariance(matrix, xp.matrix_transpose(other) @ other, root, other)
+
+
+def matrix(*, default: Any = None, tune: ToBeTuned | None = None, only_with: str | None = None) -> Any:
+    """Declare a positive number, a diagonal (dim,), a matrix (dim, dim) or a `LowRankCovariance`.
+
+    Steps use it as a `Covariance`, ``self.matrix(name)``, which is the identity for None.
+
+    Parameters
+    ----------
+    default, tune, only_with : optional
+        As in `checked`.
+    """
+    return checked(None, default=default, derive=as_covariance, tune=tune, only_with=only_with, kind=MATRIX)
 
 
 def as_covariance(name: str, matrix: Any) -> Covariance:

@@ -66,9 +66,10 @@ def rungs_of(name: str) -> dict[str, str]:
 
 
 def settings(owner: Any) -> Iterator[tuple[Field[Any], Any]]:
-    """The fields of a kernel, or of a value inside one, with what they hold; none of what is no dataclass."""
+    """The fields of a kernel, or of a value inside one, and what is derived from them; none of what is no dataclass."""
     if is_dataclass(owner) and not isinstance(owner, type):
-        for field in fields(owner):
+        kind: Any = type(owner)
+        for field in (*kind._declared, *kind._derived) if hasattr(kind, "_derived") else fields(owner):
             yield field, getattr(owner, field.name)
 
 

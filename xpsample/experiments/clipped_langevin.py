@@ -1,6 +1,6 @@
 """The sampler that energy models of images are trained and sampled with (Du & Mordatch 2019)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
@@ -11,7 +11,6 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
-@dataclass(frozen=True, eq=False)
 class ClippedLangevin(MemorylessKernel[Info]):
     """x <- clip(x + step clip(s(x), -limit, limit)), then x <- clip(x + noise xi), clipped to [-1, 1].
 
@@ -32,10 +31,10 @@ class ClippedLangevin(MemorylessKernel[Info]):
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp = target.xp
-        current, limit = target.refresh(state.point), per_coordinate(self.limit)
+        current, limit = state.point, per_coordinate(self.limit)
         force = xp.minimum(xp.maximum(current.score, -limit), limit)
         moved = xp.clip(current.x + per_coordinate(self.step_size) * force, -1.0, 1.0)
         new = target.evaluate_lazily(xp.clip(moved + per_coordinate(self.noise_sd) * noise["noise"], -1.0, 1.0))
         ones = xp.ones_like(new.x[..., 0])
-        spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
+        spent = target.costs.evaluate_lazily
         return ChainState(new), Info(ones, ones > 0, ones < 0, spent)

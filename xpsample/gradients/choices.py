@@ -4,7 +4,6 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
@@ -12,8 +11,9 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_number, check_text, given, settle
+from xpsample.core.checks import given
 from xpsample.core.errors import GradientError, unended
+from xpsample.core.fields import FrozenDataclass, number, text
 from xpsample.core.registry import backend_named, installed_backends
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.bridge import bridge
@@ -76,8 +76,7 @@ class GradientChoice(ABC):
         """
 
 
-@dataclass(frozen=True)
-class NativeGradient(GradientChoice):
+class NativeGradient(GradientChoice, FrozenDataclass, eq=True):
     """Automatic differentiation by the library that the positions come from."""
 
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
@@ -103,8 +102,7 @@ class NativeGradient(GradientChoice):
         return backend.autodiff
 
 
-@dataclass(frozen=True)
-class Via(GradientChoice):
+class Via(GradientChoice, FrozenDataclass, eq=True):
     """Automatic differentiation borrowed from another library, arrays passed through DLPack.
 
     The log density must be written against the array API (``xp = array_namespace(x)``), since it is called with the
@@ -132,10 +130,7 @@ class Via(GradientChoice):
     (500, 4, 2)
     """
 
-    library: str
-
-    def __post_init__(self) -> None:
-        settle(self, "library", check_text)
+    library: str = text()
 
     def score(self, backend: Backend, functions: Functions, x: Array) -> Derivative:
         lender = self._lender()
@@ -195,8 +190,7 @@ class Via(GradientChoice):
         return across
 
 
-@dataclass(frozen=True)
-class FiniteDifference(GradientChoice):
+class FiniteDifference(GradientChoice, FrozenDataclass, eq=True):
     """Finite differences: of log densities for a score, of scores for an hvp (Eq. 6 of SRMC).
 
     A score costs ``dim + 1`` (forward) or ``2 dim + 1`` (central) log densities, the one at x included, in batched
@@ -223,11 +217,10 @@ class FiniteDifference(GradientChoice):
     (1000, 4, 2)
     """
 
-    eps: float = 1e-4
+    eps: float = number(default=0.0001, gt=0)
     scheme: str = "central"
 
-    def __post_init__(self) -> None:
-        settle(self, "eps", check_number, 0)
+    def __check_init__(self) -> None:
         if not isinstance(self.scheme, str) or self.scheme not in ("central", "forward"):
             raise GradientError(f"scheme is 'central' or 'forward'; got {given(self.scheme)}")
 
@@ -302,8 +295,7 @@ class FiniteDifference(GradientChoice):
         return both
 
 
-@dataclass(frozen=True)
-class Auto(GradientChoice):
+class Auto(GradientChoice, FrozenDataclass, eq=True):
     """The library's own autodiff, else an installed library's, else an error that lists the choices.
 
     The user's own score and hvp come first in any case.

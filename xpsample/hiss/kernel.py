@@ -5,24 +5,23 @@ Source: the HiSS paper, Algorithm 1 and Eqs. 4 to 8.
 
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_flag, check_instance, settle
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.fields import count, flag, instance, parameter
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.hiss.smoothed import Conditional, Logistic, Smoothing
 from xpsample.kernels.compose import check_base, nested, unnested
 from xpsample.kernels.discrete.common import choose_or_stay, space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, with_position
+from xpsample.kernels.kernel import ChainState, Info, Kernel, advance, metropolis, with_position
 from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import StepSize, left_out, tuned
+from xpsample.warmup import StepSize, left_out
 
 LARGEST_SCALE = 1000.0
 """The largest tuned scale: noise that wide leaves nothing of the values that the variables had."""
@@ -67,7 +66,6 @@ class _StepSums(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class HiSS(Kernel[HiSSState, HiSSInfo]):
     """HiSS (Algorithm 1): `sweeps` times, add noise, denoise, accept, and refine by an inner kernel.
 
@@ -112,13 +110,13 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
     """
 
     base: Kernel
-    scale: Any = field(default=4.0, metadata=PER_CHAIN | tuned(StepSize(0.234, most=LARGEST_SCALE)))
-    sweeps: int = 5
-    refinements: int = 2
-    smoothing: Smoothing = Logistic()
-    adjusted: bool = True
+    scale: Any = parameter(default=4.0, gt=0, tune=StepSize(0.234, most=LARGEST_SCALE))
+    sweeps: int = count(default=5)
+    refinements: int = count(default=2, ge=0)
+    smoothing: Smoothing = instance(Smoothing, "Logistic()", default=Logistic())
+    adjusted: bool = flag(default=True)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         check_base(
             "HiSS",
             self.base,
@@ -130,11 +128,6 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
                 Trait.ANY_DEPENDENCE: "take Gibbs()",
             },
         )
-        settle(self, "scale", check_range, 0, optional=True)
-        settle(self, "sweeps", check_count)
-        settle(self, "refinements", check_count, 0)
-        settle(self, "smoothing", check_instance, Smoothing, "Logistic()")
-        settle(self, "adjusted", check_flag)
         if not self.adjusted and "scale" in left_out(self):
             raise HyperparameterError("HiSS(adjusted=False) accepts every proposal, which tunes no scale: give one")
 
@@ -174,7 +167,7 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
 
             def refine(i: Any, carry: tuple[Any, _StepSums]) -> tuple[Any, _StepSums]:
                 base, sums = carry
-                base, info = self.base.step(joint, base, unnested(noise, g, i))
+                base, info = advance(self.base, joint, base, unnested(noise, g, i))
                 return base, sums.plus(info)._replace(refined=sums.refined + info.acceptance_probability)
 
             return target.backend.repeat(self.refinements, refine, (with_position(base, joint.from_base(point)), sums))
@@ -196,7 +189,9 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
         choice = choose_or_stay(xp, moves, uniform[..., : moves.shape[-2]])
         proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
         log_ratio = self._log_ratio(joint, proposal, current)
-        return metropolis(target, log_ratio, accept, proposal, current, target.costs.of_proposal)
+        return metropolis(
+            target, log_ratio, accept, proposal, current, target.costs.refresh.plus(target.costs.evaluate)
+        )
 
     def _log_ratio(self, joint: Conditional, proposal: Point, current: Point) -> Array:
         # Given theta_a the target is pi(x) f(theta_a | x). The proposal's probability is f(theta_a | x') over its sum

@@ -9,6 +9,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import check_range, per_coordinate
 from xpsample.core.specs import Normal, Uniform
 from xpsample.spaces.discrete import Discrete
@@ -41,8 +42,7 @@ class Smoothing(ABC):
         """Its second derivative."""
 
 
-@dataclass(frozen=True)
-class Logistic(Smoothing):
+class Logistic(Smoothing, FrozenDataclass, eq=True):
     """The logistic density, sech^2(z / 2) / 4, of variance pi^2 / 3."""
 
     def spec(self, shape: tuple[int, ...]) -> Normal | Uniform:
@@ -64,8 +64,7 @@ class Logistic(Smoothing):
         return 0.5 * (t * t - 1.0)
 
 
-@dataclass(frozen=True)
-class Gaussian(Smoothing):
+class Gaussian(Smoothing, FrozenDataclass, eq=True):
     """The standard normal density."""
 
     def spec(self, shape: tuple[int, ...]) -> Normal | Uniform:
@@ -84,8 +83,11 @@ class Gaussian(Smoothing):
         return -xp.ones_like(z)
 
 
+LOGISTIC = Logistic()
+
+
 def smoothed_log_density(
-    noisy: Array, states: Array, log_weights: Array, scale: float | Array, smoothing: Smoothing = Logistic()
+    noisy: Array, states: Array, log_weights: Array, scale: float | Array, smoothing: Smoothing = LOGISTIC
 ) -> Array:
     """The log density of theta_a: the target with noise added, summed over all its states (Eqs. 2 and 3).
 

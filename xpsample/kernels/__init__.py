@@ -3,6 +3,9 @@
 from xpsample.core.lazy_imports import attach
 
 _NAMES = {
+    ".core.covariance": "matrix",
+    ".core.fields": "checked count flag function instance number numbers parameter text vector",
+    ".core.hyperparameters": "per_coordinate",
     "discrete.acs": "ACS ACSState",
     "discrete.balanced": "Balancing Barker LocallyBalanced Max SquareRoot",
     "discrete.colors": "greedy_coloring",
@@ -15,8 +18,8 @@ _NAMES = {
     "ensemble": "DifferentialEvolution Ensemble Stretch",
     "hmc": "HMC",
     "independent": "IndependentMH",
-    "kernel": "ChainState Info Kernel MemorylessKernel freeze metropolis none_frozen normal_like select "
-    "uniform_per_chain with_position",
+    "kernel": "ChainState Info Kernel MemorylessKernel advance freeze metropolis none_frozen normal_like select "
+    "uniform_like uniform_per_chain with_position",
     "mala": "MALA",
     "mams": "MAMS MAMSInfo",
     "mclmc": "MCLMC MCLMCInfo",

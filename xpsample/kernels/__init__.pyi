@@ -1,5 +1,17 @@
 # The names of `__init__.py`, each with its module, for type checkers; a test compares both files.
 
+from xpsample.core.covariance import matrix as matrix
+from xpsample.core.fields import checked as checked
+from xpsample.core.fields import count as count
+from xpsample.core.fields import flag as flag
+from xpsample.core.fields import function as function
+from xpsample.core.fields import instance as instance
+from xpsample.core.fields import number as number
+from xpsample.core.fields import numbers as numbers
+from xpsample.core.fields import parameter as parameter
+from xpsample.core.fields import text as text
+from xpsample.core.fields import vector as vector
+from xpsample.core.hyperparameters import per_coordinate as per_coordinate
 from xpsample.kernels.discrete.acs import ACS as ACS
 from xpsample.kernels.discrete.acs import ACSState as ACSState
 from xpsample.kernels.discrete.balanced import Balancing as Balancing
@@ -29,11 +41,13 @@ from xpsample.kernels.kernel import ChainState as ChainState
 from xpsample.kernels.kernel import Info as Info
 from xpsample.kernels.kernel import Kernel as Kernel
 from xpsample.kernels.kernel import MemorylessKernel as MemorylessKernel
+from xpsample.kernels.kernel import advance as advance
 from xpsample.kernels.kernel import freeze as freeze
 from xpsample.kernels.kernel import metropolis as metropolis
 from xpsample.kernels.kernel import none_frozen as none_frozen
 from xpsample.kernels.kernel import normal_like as normal_like
 from xpsample.kernels.kernel import select as select
+from xpsample.kernels.kernel import uniform_like as uniform_like
 from xpsample.kernels.kernel import uniform_per_chain as uniform_per_chain
 from xpsample.kernels.kernel import with_position as with_position
 from xpsample.kernels.mala import MALA as MALA

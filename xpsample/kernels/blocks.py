@@ -1,17 +1,18 @@
 """Metropolis within Gibbs: every parameter of a model is moved by a kernel of its own, given the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
 from xpsample.core.checks import given
 from xpsample.core.declared import declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.fields import checked
 from xpsample.core.hyperparameters import OF_A_PART, check_hyperparameters
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import Shaped, check_base, kernels_inside
-from xpsample.kernels.kernel import Info, Kernel, with_position
+from xpsample.kernels.kernel import Info, Kernel, advance, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.spaces.named import Named, States
 from xpsample.spaces.space import Real, Space
@@ -38,7 +39,6 @@ class BlockState(NamedTuple):
         return BlockState(with_position(self.base, self.base.point._replace(base=point)))
 
 
-@dataclass(frozen=True, eq=False)
 class Block(Kernel[BlockState, Any]):
     """A kernel that moves some parameters of a `Model`, given the others.
 
@@ -51,7 +51,7 @@ class Block(Kernel[BlockState, Any]):
     space: Named | None = field(default=None, repr=False, metadata=OF_A_PART)
     own: Space | None = field(default=None, repr=False, metadata=OF_A_PART)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         needs = {
             Trait.SAMPLES: "the others are drawn given what it draws; take a kernel that samples what it is given",
             Trait.UNTILTED: "the others are drawn given the target's own density; SRMC(Blocks(...), ...) is right",
@@ -84,7 +84,7 @@ class Block(Kernel[BlockState, Any]):
         return self.base.noise(own)
 
     def step(self, target: BoundTarget, state: BlockState, noise: dict[str, Array]) -> tuple[BlockState, Any]:
-        base, info = self.base.step(self._given_others(target, state.point), state.base, noise)
+        base, info = advance(self.base, self._given_others(target, state.point), state.base, noise)
         return BlockState(base), info
 
     def on_target(self, target: BoundTarget, x: Array) -> "Block":
@@ -149,7 +149,6 @@ class InTurnState(NamedTuple):
         return InTurnState(with_position(self.first, point), with_position(self.rest, point))
 
 
-@dataclass(frozen=True, eq=False)
 class InTurn(Kernel[InTurnState, Info]):
     """A step of one kernel, and then a step of another one."""
 
@@ -186,7 +185,26 @@ class InTurn(Kernel[InTurnState, Info]):
         return InTurnState(first, rest), both
 
 
-@dataclass(frozen=True, eq=False)
+def _as_sweep(name: str, sweep: Any) -> Kernel:
+    """The kernels of a mapping in turn, or what was made of one before."""
+    if isinstance(sweep, Block | InTurn):
+        return sweep
+    if not isinstance(sweep, Mapping) or not sweep:
+        raise HyperparameterError(
+            f'Blocks takes a mapping of names to kernels, such as {{"mu": HMC()}}; got {given(sweep)}'
+        )
+    named = {(names,) if isinstance(names, str) else tuple(names): base for names, base in sweep.items()}
+    every = [name for names in named for name in names]
+    twice = sorted({name for name in every if every.count(name) > 1})
+    if twice:
+        raise HyperparameterError(f"{', '.join(twice)} is in two blocks: every parameter is moved by one kernel")
+    *firsts, last = [Block(names, base) for names, base in named.items()]
+    whole: Kernel = last
+    for block in reversed(firsts):
+        whole = InTurn(block, whole)
+    return whole
+
+
 class Blocks(Kernel[Any, Info]):
     """A sweep over the parameters of a `Model`: each block is moved by its own kernel, given all others.
 
@@ -232,25 +250,7 @@ class Blocks(Kernel[Any, Info]):
     (2000, 4)
     """
 
-    sweep: Any
-
-    def __post_init__(self) -> None:
-        if isinstance(self.sweep, Block | InTurn):  # made before
-            return
-        if not isinstance(self.sweep, Mapping) or not self.sweep:
-            raise HyperparameterError(
-                f'Blocks takes a mapping of names to kernels, such as {{"mu": HMC()}}; got {given(self.sweep)}'
-            )
-        named = {(names,) if isinstance(names, str) else tuple(names): base for names, base in self.sweep.items()}
-        every = [name for names in named for name in names]
-        twice = sorted({name for name in every if every.count(name) > 1})
-        if twice:
-            raise HyperparameterError(f"{', '.join(twice)} is in two blocks: every parameter is moved by one kernel")
-        *firsts, sweep = [Block(names, base) for names, base in named.items()]
-        whole: Kernel = sweep
-        for block in reversed(firsts):
-            whole = InTurn(block, whole)
-        object.__setattr__(self, "sweep", whole)
+    sweep: Any = checked(_as_sweep)
 
     @declared
     def requires(self) -> Capability:

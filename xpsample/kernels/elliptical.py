@@ -1,13 +1,11 @@
 """Elliptical slice sampling (Murray, Adams & MacKay 2010)."""
 
 import math
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, VECTOR, check_vector
+from xpsample.core.covariance import matrix
+from xpsample.core.fields import vector
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, normal_like, uniform_per_chain
 from xpsample.kernels.shrinking import shrink, tries_per_chain
@@ -16,7 +14,6 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 
-@dataclass(frozen=True, eq=False)
 class EllipticalSlice(MemorylessKernel[Info]):
     """Elliptical slice sampling: a move on the ellipse through x and a draw of the Gaussian prior N(m, A A^T).
 
@@ -50,17 +47,12 @@ class EllipticalSlice(MemorylessKernel[Info]):
     True
     """
 
-    mean: Array | None = field(default=None, metadata=VECTOR)
-    covariance: Array | None = field(default=None, metadata=MATRIX)
-    _covariance: Covariance = field(init=False, repr=False)
+    mean: Array | None = vector(default=None)
+    covariance: Array | None = matrix(default=None)
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "mean", check_vector)
-        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def noise(self, x: Array) -> Specs:
         uniform = uniform_per_chain(x)
@@ -68,14 +60,14 @@ class EllipticalSlice(MemorylessKernel[Info]):
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         # In whitened coordinates u = A^{-1} (x - m) the prior is a standard normal.
-        u = self._covariance.whiten(current.x if self.mean is None else current.x - self.mean)
+        u = self.matrix("covariance").whiten(current.x if self.mean is None else current.x - self.mean)
         nu = noise["ellipse"]
 
         def ellipse(theta: Array) -> tuple[Point, Array]:
             v = xp.cos(theta)[..., None] * u + xp.sin(theta)[..., None] * nu
-            y = self._covariance.root(v)
+            y = self.matrix("covariance").root(v)
             point = target.evaluate(y if self.mean is None else self.mean + y)
             prior = 0.5 * xp.sum(u * u - v * v, axis=-1)  # log of its ratio
             return point, point.log_density - current.log_density - prior
@@ -85,6 +77,6 @@ class EllipticalSlice(MemorylessKernel[Info]):
         theta = zeros + 2 * math.pi * noise["angle"]
         bracket = (theta, theta - 2 * math.pi, theta)
         found = shrink(target, current, ellipse, level, bracket, noise["shrink"])
-        spent = target.costs.refresh.plus(target.costs.evaluate.times(found.tried))
+        spent = target.costs.evaluate.times(found.tried)
         moved = ~found.searching
         return ChainState(found.point), Info(xp.astype(moved, zeros.dtype), moved, found.diverged, spent)

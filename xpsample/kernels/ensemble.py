@@ -8,15 +8,14 @@ MCMC hammer" (2013), for the halves.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import PositionError
+from xpsample.core.fields import FrozenDataclass, instance, number
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Normal, Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
@@ -44,8 +43,7 @@ class Move(ABC):
         """Proposals for one half x, (*ensembles, walkers / 2, dim), and log q(x | y) - log q(y | x)."""
 
 
-@dataclass(frozen=True)
-class Stretch(Move):
+class Stretch(Move, FrozenDataclass, eq=True):
     """y = x_j + z (x - x_j), along the line through a walker of the other half. The same for all affine maps of x.
 
     Parameters
@@ -64,10 +62,7 @@ class Stretch(Move):
     3.0
     """
 
-    scale: float = 2.0
-
-    def __post_init__(self) -> None:
-        settle(self, "scale", check_number, 1)
+    scale: float = number(default=2.0, gt=1)
 
     def noise(self, x: Array) -> Specs:
         return {"partner": uniform_per_chain(x), "stretch": uniform_per_chain(x)}
@@ -79,8 +74,7 @@ class Stretch(Move):
         return partner + z[..., None] * (x - partner), (x.shape[-1] - 1) * xp.log(z)
 
 
-@dataclass(frozen=True)
-class DifferentialEvolution(Move):
+class DifferentialEvolution(Move, FrozenDataclass, eq=True):
     """y = x + gamma (x_i - x_j), with two walkers of the other half; gamma is 1 in one of ten moves.
 
     A move with gamma = 1 goes from mode to mode where the two walkers are in these modes.
@@ -105,11 +99,7 @@ class DifferentialEvolution(Move):
     True
     """
 
-    gamma: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.gamma is not None:
-            settle(self, "gamma", check_number, 0)
+    gamma: float | None = number(default=None, gt=0)
 
     def noise(self, x: Array) -> Specs:
         uniform = uniform_per_chain(x)
@@ -125,7 +115,6 @@ class DifferentialEvolution(Move):
         return x + scale[..., None] * (_at(xp, others, i) - _at(xp, others, j)), 0.0
 
 
-@dataclass(frozen=True, eq=False)
 class Ensemble(Kernel[ChainState, Info]):
     """Walkers that move by one another: those of the first half given the second, then the second given the first.
 
@@ -157,13 +146,10 @@ class Ensemble(Kernel[ChainState, Info]):
     4
     """
 
-    move: Move = Stretch()
+    move: Move = instance(Move, "Stretch() or DifferentialEvolution()", default=Stretch())
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED & ~Trait.SEPARATE
-
-    def __post_init__(self) -> None:
-        settle(self, "move", check_instance, Move, "Stretch() or DifferentialEvolution()")
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         check_walkers(x)
@@ -173,7 +159,7 @@ class Ensemble(Kernel[ChainState, Info]):
         return {**self.move.noise(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        xp, current = target.xp, target.refresh(state.point)
+        xp, current = target.xp, state.point
         first, second = self.halves(current, current.x.ndim - 2)
         noise_first, noise_second = self.halves(noise, current.x.ndim - 2)
         first, info_first = self._moved(target, first, second.x, noise_first)
@@ -181,7 +167,7 @@ class Ensemble(Kernel[ChainState, Info]):
         point = tree.map(lambda *halves: xp.concat(halves, axis=current.x.ndim - 2), first, second)
         each = zip(info_first[:3], info_second[:3], strict=True)
         accepted, moved, diverged = (xp.concat(halves, axis=-1) for halves in each)
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         return ChainState(point), Info(accepted, moved, diverged, spent)
 
     @staticmethod

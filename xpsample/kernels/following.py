@@ -43,7 +43,7 @@ def following(owner: str, kernel: Kernel) -> Kernel:
     for _, inner in kernels_inside(kernel):
         check_given(owner, inner)
     known = {name: rule.settled for name, rule in left_out(kernel).items() if rule.settled is not None}
-    kernel = replace(kernel, **known) if known else kernel  # type: ignore[type-var]
+    kernel = replace(kernel, **known) if known else kernel
     rules = left_out(kernel)
     for name, rule in rules.items():
         if not isinstance(rule, FollowingRule):

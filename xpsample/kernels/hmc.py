@@ -3,21 +3,20 @@
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
 import math
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array, Mask
-from xpsample.core.checks import check_count, settle
-from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
+from xpsample.core.covariance import LowRankCovariance, matrix
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, per_coordinate
+from xpsample.core.fields import count, parameter
+from xpsample.core.hyperparameters import ToBeTuned, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import TUNED_MASS, ChEES, StepSize, tuned
+from xpsample.warmup import ChEES, DiagonalMetric, StepSize
 
 MAX_ENERGY_ERROR = 1000.0
 """An energy error above this counts as a divergence, as in Stan."""
@@ -58,7 +57,6 @@ class HMCInfo(NamedTuple):
         return beyond_a_bound(self.end_log_density, self.lost)
 
 
-@dataclass(frozen=True, eq=False)
 class HMC(Kernel[HMCState, HMCInfo]):
     """HMC: fresh momentum N(0, M), leapfrog steps, Metropolis acceptance by the energy error.
 
@@ -96,24 +94,20 @@ class HMC(Kernel[HMCState, HMCInfo]):
     """
 
     optimal_acceptance: ClassVar[float] = 0.65
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, harmonic=True)))
-    steps: int | None = None
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
-    length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass"), unless="steps"))
-    _mass: Covariance = field(init=False, repr=False)
+    step_size: Any = parameter(default=None, gt=0, tune=StepSize(optimal_acceptance, harmonic=True))
+    steps: int | None = count(default=None)
+    mass: Array | LowRankCovariance | ToBeTuned | None = matrix(
+        default=None, tune=DiagonalMetric(inverse=True), only_with="step_size"
+    )
+    length: Any = parameter(default=None, gt=0, tune=ChEES(metric="mass"), unless="steps")
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        settle(self, "length", check_range, 0, optional=True)
-        if self.steps is not None:
-            settle(self, "steps", check_count)
-            if self.length is not None:
-                raise HyperparameterError("HMC takes steps or length, the length of a trajectory, and not both")
+    def __check_init__(self) -> None:
+        if self.steps is not None and self.length is not None:
+            raise HyperparameterError("HMC takes steps or length, the length of a trajectory, and not both")
         check_length("HMC", self.length, self.step_size)
-        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> HMCState:
         return HMCState(target.evaluate(x), counter(target, x) if self.steps is None else None)
@@ -122,9 +116,9 @@ class HMC(Kernel[HMCState, HMCInfo]):
         return {"momentum": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: HMCState, noise: dict[str, Array]) -> tuple[HMCState, HMCInfo]:
-        xp, eps, velocity = target.xp, per_coordinate(self.step_size), self._mass.solve
+        xp, eps, velocity = target.xp, per_coordinate(self.step_size), self.matrix("mass").solve
         half = 0.5 * eps  # once: torch takes long for a product with a Python number
-        current = target.refresh(state.point)
+        current = state.point
         n, steps = self._steps(xp, state.n, current.x)
         counts = per_coordinate(steps)
 
@@ -137,7 +131,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
             (old_x, old_p), (x, p), going = carry, leap(i, carry), i < counts - 1
             return xp.where(going, x, old_x), xp.where(going, p, old_p)
 
-        start = self._mass.root(noise["momentum"])
+        start = self.matrix("mass").root(noise["momentum"])
         p = start + half * current.score
         one_count = getattr(steps, "ndim", 0) == 0
         most = steps if one_count else xp.max(steps)
@@ -151,7 +145,7 @@ class HMC(Kernel[HMCState, HMCInfo]):
         log_ratio = target.log_ratio(proposal, current, lost)
         energy = None if current.log_density is None else kinetic_energy - current.log_density
         costs = target.costs
-        spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
+        spent = costs.score.times(steps - 1).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
         time = xp.zeros_like(log_ratio) + self.step_size * (self.steps or xp.astype(steps, log_ratio.dtype))
         ends = (proposal.x, end_velocity, time)

@@ -1,21 +1,18 @@
 """The independence sampler: Metropolis-Hastings with proposals that ignore the current position (Tierney 1994)."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, VECTOR, check_vector
+from xpsample.core.covariance import matrix
+from xpsample.core.fields import vector
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.warmup import ProposalCovariance, ProposalMean, tuned
+from xpsample.warmup import ProposalCovariance, ProposalMean
 
 
-@dataclass(frozen=True, eq=False)
 class IndependentMH(MemorylessKernel[Info]):
     """Independent Gaussian proposals N(mean, covariance), accepted by Metropolis-Hastings.
 
@@ -43,29 +40,23 @@ class IndependentMH(MemorylessKernel[Info]):
     (2,)
     """
 
-    mean: Any = field(default=None, metadata=VECTOR | tuned(ProposalMean(), only_with="covariance"))
-    covariance: Any = field(default=None, metadata=MATRIX | tuned(ProposalCovariance(), only_with="mean"))
-    _covariance: Covariance = field(init=False, repr=False)
+    mean: Any = vector(default=None, tune=ProposalMean(), only_with="covariance")
+    covariance: Any = matrix(default=None, tune=ProposalCovariance(), only_with="mean")
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "mean", check_vector)
-        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         v = noise["proposal"]
-        u = self._covariance.whiten(current.x if self.mean is None else current.x - self.mean)
-        y = self._covariance.root(v)
+        u = self.matrix("covariance").whiten(current.x if self.mean is None else current.x - self.mean)
+        y = self.matrix("covariance").root(v)
         proposal = target.evaluate(y if self.mean is None else self.mean + y)
         log_proposal_ratio = 0.5 * xp.sum(v * v - u * u, axis=-1)  # log q(x) - log q(y)
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
-        spent = target.costs.of_proposal
-        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

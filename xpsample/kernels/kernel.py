@@ -1,12 +1,14 @@
 """What a kernel is, and the pieces that kernels share: noise shapes, Metropolis acceptance, freezing."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.covariance import Covariance
 from xpsample.core.elementwise import minimum_with_zero
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.traits import MEMORYLESS, Trait
@@ -56,7 +58,7 @@ class ChainState(NamedTuple):
     point: Point
 
 
-class Kernel(ABC, Generic[State, StepInfo]):
+class Kernel(FrozenDataclass, Generic[State, StepInfo]):
     """A Markov transition, generic in its state and in what it says of a step (`Info`, or more fields after those).
 
     Final subclasses are frozen dataclasses (``eq=False``); every state has a ``point``.
@@ -77,7 +79,7 @@ class Kernel(ABC, Generic[State, StepInfo]):
         requires: ClassVar[Capability]
         traits: ClassVar[Trait]
         optimal_acceptance: ClassVar[float | None]
-        tuning_inside: "Kernel[Any, Any] | None"
+        tuning_inside: ClassVar["Kernel[Any, Any] | None"]
     else:
         traits = MEMORYLESS
         optimal_acceptance = None
@@ -87,6 +89,11 @@ class Kernel(ABC, Generic[State, StepInfo]):
         @abstractmethod
         def requires(self) -> Capability:
             """A class attribute of kernels that always need the same."""
+
+    def matrix(self, name: str) -> Covariance:
+        """Return the matrix of a field declared by `matrix`, in the form that steps use."""
+        matrix: Covariance = self.derived(name)
+        return matrix
 
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> State:
@@ -108,11 +115,36 @@ class MemorylessKernel(Kernel[ChainState, StepInfo]):
         return ChainState(target.evaluate(x))
 
 
+def advance(kernel: Any, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+    """One step of a kernel on a target that may have changed since the last one: its point is evaluated again first.
+
+    Wrappers call it in place of ``kernel.step``. For a target that stays the same it is that step.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    target, state, noise
+        As in `Kernel.step`.
+
+    Returns
+    -------
+    state, info
+        Evaluations include those of the point.
+    """
+    if "point" not in state._fields:  # a wrapper, which does so for the kernel inside
+        return kernel.step(target, state, noise)
+    current = target.refresh(state.point)
+    if current is state.point:
+        return kernel.step(target, state, noise)
+    state, info = kernel.step(target, state._replace(point=current), noise)
+    return state, info._replace(evaluations=target.costs.refresh.plus(info.evaluations))
+
+
 def with_position(state: Any, point: Point) -> Any:
     """A kernel's state moved to another position, with all else that it holds (histories, step counts) kept.
 
     A wrapper's state holds that of the kernel inside as ``base``, whose point carries the wrapper's own in ``base``;
-    what the inner point says beside that is out of date and is evaluated by the ``refresh`` that begins a step.
+    what the inner point says beside that is out of date, and is evaluated by `advance`.
 
     Parameters
     ----------
@@ -135,6 +167,11 @@ def with_position(state: Any, point: Point) -> Any:
 def normal_like(x: Array) -> Normal:
     """One standard normal for every coordinate of every chain."""
     return Normal(tuple(x.shape))
+
+
+def uniform_like(x: Array) -> Uniform:
+    """One uniform for every coordinate of every chain."""
+    return Uniform(tuple(x.shape))
 
 
 def uniform_per_chain(x: Array) -> Uniform:
@@ -172,7 +209,7 @@ def metropolis(
     uniform: Array,
     proposal: Point,
     current: Point,
-    evaluations: Evaluations,
+    evaluations: Evaluations | None = None,
     max_energy_error: float = math.inf,
 ) -> tuple[Point, Info]:
     """Accept a proposal with probability ``min(1, exp(log_ratio))``.
@@ -186,8 +223,8 @@ def metropolis(
         Whose points these are.
     log_ratio, uniform : array, shape (*chains)
     proposal, current : Point
-    evaluations : Evaluations
-        What the step spent.
+    evaluations : Evaluations, optional
+        What the step spent; by default the evaluation of one proposal.
     max_energy_error : float
         A log ratio below its negative counts as a divergence, too.
     """
@@ -198,7 +235,8 @@ def metropolis(
     diverged = ~finite if max_energy_error == math.inf else ~(finite & (log_ratio >= -max_energy_error))
     if target.constrained:
         diverged = diverged & (proposal.log_density != -math.inf) & (current.log_density != -math.inf)
-    return select_point(xp, accept, proposal, current), Info(probability, accept, diverged, evaluations)
+    spent = target.costs.evaluate if evaluations is None else evaluations
+    return select_point(xp, accept, proposal, current), Info(probability, accept, diverged, spent)
 
 
 def freeze(

@@ -1,21 +1,19 @@
 """The Metropolis-adjusted Langevin algorithm (Besag 1994; Roberts & Rosenthal 1998)."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.covariance import matrix
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.warmup import DiagonalMetric, StepSize, tuned
+from xpsample.warmup import DiagonalMetric, StepSize
 
 
-@dataclass(frozen=True, eq=False)
 class MALA(MemorylessKernel[Info]):
     """MALA: the ULA move x + eta C s(x) + sqrt(2 eta) A xi, accepted by Metropolis-Hastings; A A^T = C.
 
@@ -45,23 +43,18 @@ class MALA(MemorylessKernel[Info]):
     """
 
     optimal_acceptance: ClassVar[float] = 0.574
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance)))
-    preconditioner: Array | None = field(default=None, metadata=MATRIX | tuned(DiagonalMetric(), only_with="step_size"))
-    _preconditioner: Covariance = field(init=False, repr=False)
+    step_size: Any = parameter(default=None, gt=0, tune=StepSize(optimal_acceptance))
+    preconditioner: Array | None = matrix(default=None, tune=DiagonalMetric(), only_with="step_size")
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        object.__setattr__(self, "_preconditioner", as_covariance("preconditioner", self.preconditioner))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        xp, C, eta = target.xp, self._preconditioner, per_coordinate(self.step_size)
-        current = target.refresh(state.point)
+        xp, C, eta = target.xp, self.matrix("preconditioner"), per_coordinate(self.step_size)
+        current = state.point
 
         xi = noise["proposal"]
         proposal = target.evaluate(current.x + eta * C.product(current.score) + sqrt(xp, 2 * eta) * C.root(xi))
@@ -72,6 +65,5 @@ class MALA(MemorylessKernel[Info]):
         log_proposal_ratio = 0.5 * xp.sum(xi * xi - back * back, axis=-1)
 
         log_ratio = target.log_ratio(proposal, current, log_proposal_ratio)
-        spent = target.costs.of_proposal
-        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

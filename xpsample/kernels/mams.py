@@ -2,13 +2,12 @@
 
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array, Mask
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
-from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, per_coordinate
+from xpsample.core.covariance import LowRankCovariance, matrix
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import ToBeTuned, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR, beyond_a_bound, check_length, jitter, whole_steps
@@ -17,7 +16,7 @@ from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import TUNED_MASS, ChEES, StepSize, tuned
+from xpsample.warmup import ChEES, DiagonalMetric, StepSize
 
 
 class MAMSState(NamedTuple):
@@ -45,7 +44,6 @@ class MAMSInfo(NamedTuple):
     beyond: Mask
 
 
-@dataclass(frozen=True, eq=False)
 class MAMS(Kernel[MAMSState, MAMSInfo]):
     """MAMS: a fresh unit velocity, isokinetic leapfrog steps, Metropolis acceptance by the energy error.
 
@@ -83,19 +81,17 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
     True
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.9, harmonic=True)))
-    length: Any = field(default=None, metadata=PER_CHAIN | tuned(ChEES(metric="mass", cost=0.5, of_a_sphere=True)))
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
-    _mass: Covariance = field(init=False, repr=False)
+    step_size: Any = parameter(default=None, gt=0, tune=StepSize(0.9, harmonic=True))
+    length: Any = parameter(default=None, gt=0, tune=ChEES(metric="mass", cost=0.5, of_a_sphere=True))
+    mass: Array | LowRankCovariance | ToBeTuned | None = matrix(
+        default=None, tune=DiagonalMetric(inverse=True), only_with="step_size"
+    )
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
     traits = ADJUSTED
 
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        settle(self, "length", check_range, 0, optional=True)
+    def __check_init__(self) -> None:
         check_length("MAMS", self.length, self.step_size)
-        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> MAMSState:
         check_dim("MAMS", x)
@@ -106,15 +102,15 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
 
     def step(self, target: BoundTarget, state: MAMSState, noise: dict[str, Array]) -> tuple[MAMSState, MAMSInfo]:
         xp = target.xp
-        current = target.refresh(state.point)
-        zeros, whiten = xp.zeros_like(noise["accept"]), self._mass.whiten
+        current = state.point
+        zeros, whiten = xp.zeros_like(noise["accept"]), self.matrix("mass").whiten
         eps = per_coordinate(self.step_size)
         steps = xp.ceil(jitter(xp, state.n, current.x) * self.length / self.step_size)
         steps = whole_steps(xp, steps, state.n.dtype)
 
         def leap(i: Any, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             x, u, energy = carry
-            x = x + eps * along(self._mass, u)
+            x = x + eps * along(self.matrix("mass"), u)
             u, gained = kick(xp, u, whiten(target.score(x)), eps)
             return x, u, energy + gained
 
@@ -128,13 +124,13 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
             most, leaps = steps, leap
         u, energy = kick(xp, unit(xp, noise["velocity"]), whiten(current.score), 0.5 * eps)
         x, u, energy = target.backend.repeat(most - 1, leaps, (current.x, u, energy))
-        proposal = target.evaluate(x + eps * along(self._mass, u))
+        proposal = target.evaluate(x + eps * along(self.matrix("mass"), u))
         u, gained = kick(xp, u, whiten(proposal.score), 0.5 * eps)
 
         log_ratio = target.log_ratio(proposal, current, -(energy + gained))
         costs = target.costs
-        spent = costs.refresh.plus(costs.score.times(steps - 1)).plus(costs.evaluate)
+        spent = costs.score.times(steps - 1).plus(costs.evaluate)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent, MAX_ENERGY_ERROR)
-        end = proposal.x, along(self._mass, u), zeros + self.step_size * xp.astype(steps, zeros.dtype)
+        end = proposal.x, along(self.matrix("mass"), u), zeros + self.step_size * xp.astype(steps, zeros.dtype)
         beyond = beyond_a_bound(proposal.log_density, energy + gained)
         return MAMSState(point, state.n + 1), MAMSInfo(*info, -log_ratio, *end, beyond)

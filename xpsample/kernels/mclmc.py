@@ -1,12 +1,11 @@
 """Microcanonical Langevin Monte Carlo, unadjusted (Robnik et al. 2023; Robnik & Seljak 2023)."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
-from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
+from xpsample.core.covariance import LowRankCovariance, matrix
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import ToBeTuned, exp, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, freeze, none_frozen, normal_like
@@ -14,7 +13,7 @@ from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import MEMORYLESS
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import TUNED_MASS, DecoherenceLength, EnergyVariance, tuned
+from xpsample.warmup import DecoherenceLength, DiagonalMetric, EnergyVariance
 
 MINIMAL_NORM = 0.1931833275037836
 """The share of the outer kicks that makes the error of the integrator least (McLachlan 1995; Omelyan et al. 2003)."""
@@ -46,7 +45,6 @@ class _PhasePoint(NamedTuple):
     velocity: Array
 
 
-@dataclass(frozen=True, eq=False)
 class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
     """Isokinetic dynamics whose velocity is partially refreshed, by the minimal norm integrator; 2 scores a step.
 
@@ -86,18 +84,14 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
     True
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(EnergyVariance()))
-    length: Any = field(default=None, metadata=PER_CHAIN | tuned(DecoherenceLength(metric="mass")))
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
-    _mass: Covariance = field(init=False, repr=False)
+    step_size: Any = parameter(default=None, gt=0, tune=EnergyVariance())
+    length: Any = parameter(default=None, gt=0, tune=DecoherenceLength(metric="mass"))
+    mass: Array | LowRankCovariance | ToBeTuned | None = matrix(
+        default=None, tune=DiagonalMetric(inverse=True), only_with="step_size"
+    )
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
     traits = MEMORYLESS
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        settle(self, "length", check_range, 0, optional=True)
-        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> MCLMCState:
         check_dim("MCLMC", x)
@@ -107,21 +101,21 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
         return {"velocity": normal_like(x)}
 
     def step(self, target: BoundTarget, state: MCLMCState, noise: dict[str, Array]) -> tuple[MCLMCState, MCLMCInfo]:
-        xp, whiten = target.xp, self._mass.whiten
+        xp, whiten = target.xp, self.matrix("mass").whiten
         eps, length = per_coordinate(self.step_size), per_coordinate(self.length)
-        current = target.refresh(state.point)
+        current = state.point
         x = current.x
 
         kept = exp(xp, -eps / length)
         u = unit(xp, kept * state.velocity + sqrt(xp, (1 - kept * kept) / x.shape[-1]) * noise["velocity"])
         u, first = kick(xp, u, whiten(current.score), MINIMAL_NORM * eps)
-        x = x + 0.5 * eps * along(self._mass, u)
+        x = x + 0.5 * eps * along(self.matrix("mass"), u)
         u, second = kick(xp, u, whiten(target.score(x)), (1 - 2 * MINIMAL_NORM) * eps)
-        new = target.evaluate(x + 0.5 * eps * along(self._mass, u))
+        new = target.evaluate(x + 0.5 * eps * along(self.matrix("mass"), u))
         u, third = kick(xp, u, whiten(new.score), MINIMAL_NORM * eps)
 
         change = first + second + third - (new.log_density - current.log_density)
-        spent = target.costs.refresh.plus(target.costs.score).plus(target.costs.evaluate)
+        spent = target.costs.score.plus(target.costs.evaluate)
         after, frozen, info = freeze(xp, _PhasePoint(new, u), _PhasePoint(current, state.velocity), state.frozen, spent)
         change = xp.where(frozen, 0.0, change)
         return MCLMCState(after.point, after.velocity, frozen), MCLMCInfo(*info, change)

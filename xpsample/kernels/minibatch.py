@@ -1,27 +1,40 @@
 """Stochastic gradients: an unadjusted kernel that sees random rows of the data in every step (Welling & Teh 2011)."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_flag, settle
 from xpsample.core.declared import declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.fields import count, flag
 from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.compose import check_base, rules_inside
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Kernel, advance, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
-from xpsample.targets.point import Capability
+from xpsample.targets.point import Capability, Point
 from xpsample.targets.rows import Rows
 from xpsample.warmup import BoundedBias
 
 
-@dataclass(frozen=True, eq=False)
+class MinibatchState(NamedTuple):
+    """The state of the kernel inside, whose point is under the batch of the last step."""
+
+    base: Any
+
+    @property
+    def point(self) -> Point:
+        """The kernel's inside."""
+        return self.base.point
+
+    def with_position(self, point: Point) -> "MinibatchState":
+        """The state moved to another position."""
+        return MinibatchState(with_position(self.base, point))
+
+
 class Minibatch(Kernel[Any, Any]):
     """A kernel on unbiased estimates of a posterior's score: ``Minibatch(ULA(eta), n)`` is SGLD.
 
@@ -71,12 +84,10 @@ class Minibatch(Kernel[Any, Any]):
     """
 
     base: Kernel
-    size: int
-    common: bool = False
+    size: int = count()
+    common: bool = flag(default=False)
 
-    def __post_init__(self) -> None:
-        settle(self, "size", check_count)
-        settle(self, "common", check_flag)
+    def __check_init__(self) -> None:
         unadjusted = "take a kernel without an accept step (ULA, UnderdampedLangevin), or SRLD over one"
         check_base("Minibatch", self.base, {Trait.TAKES_ESTIMATES: unadjusted})
         for name, rule in rules_inside(self.base):
@@ -94,20 +105,22 @@ class Minibatch(Kernel[Any, Any]):
     def traits(self) -> Trait:
         return self.base.traits & ~(Trait.EXACT | Trait.TAKES_ESTIMATES)
 
-    def init(self, target: BoundTarget, x: Array) -> Any:
+    def init(self, target: BoundTarget, x: Array) -> MinibatchState:
         if not isinstance(target.data, Rows):
             raise CapabilityError("the target has no rows to draw from: make it by posterior(...)")
         rows, most = _count(target.data), 1 / float(target.xp.finfo(x.dtype).eps)
         if rows > most:
             raise HyperparameterError(f"uniforms of {x.dtype} cannot tell {rows} rows apart, only {most:.0f}")
-        return self.base.init(target, x)
+        return MinibatchState(self.base.init(target, x))
 
     def noise(self, x: Array) -> Specs:
         shape = (self.size,) if self.common else (*x.shape[:-1], self.size)
         return {"rows": Uniform(shape), **self.base.noise(x)}
 
-    def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
-        return self.base.step(target.with_data(draw_rows(target.xp, target.data, noise["rows"])), state, noise)
+    def step(self, target: BoundTarget, state: MinibatchState, noise: dict[str, Array]) -> tuple[MinibatchState, Any]:
+        batch = target.with_data(draw_rows(target.xp, target.data, noise["rows"]))
+        base, info = advance(self.base, batch, state.base, noise)
+        return MinibatchState(base), info
 
 
 def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:

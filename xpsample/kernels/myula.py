@@ -1,11 +1,11 @@
 """Moreau-Yosida unadjusted Langevin, for log densities with a part that is not smooth (Durmus et al. 2018)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, errors_of_functions, settle
+from xpsample.core.checks import check_instance, errors_of_functions
+from xpsample.core.fields import checked, parameter
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
@@ -14,10 +14,14 @@ from xpsample.kernels.ula import ULAState
 from xpsample.prox import Regularizer
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import BoundedBias, MoreauSmoothing, tuned
+from xpsample.warmup import BoundedBias, MoreauSmoothing
 
 
-@dataclass(frozen=True, eq=False)
+def _check_strength(name: str, value: Any) -> Any:
+    of_data = callable(value) and not isinstance(value, type)
+    return value if of_data else check_range(name, value, 0, closed=True)
+
+
 class MYULA(Kernel[ULAState, Info]):
     """``x' = x + eta s(x) - (eta / lambda) (x - prox(x)) + sqrt(2 eta) xi``, for exp(-f(x) - strength g(x)).
 
@@ -57,21 +61,17 @@ class MYULA(Kernel[ULAState, Info]):
     True
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(smoothing="smoothing")))
+    step_size: Any = parameter(default=None, gt=0, tune=BoundedBias(smoothing="smoothing"))
     regularizer: Any = None
-    smoothing: Any = field(default=None, metadata=PER_CHAIN | tuned(MoreauSmoothing()))
-    strength: Array | float | Callable[[Any], Any] = field(default=1.0, metadata=PER_CHAIN)
+    smoothing: Any = parameter(default=None, gt=0, tune=MoreauSmoothing())
+    strength: Array | float | Callable[[Any], Any] = checked(_check_strength, default=1.0, kind=PER_CHAIN)
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     # Those of f alone, whose target it does not sample.
     traits: ClassVar[Trait] = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES | Trait.SEPARATE
 
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        settle(self, "smoothing", check_range, 0, optional=True)
-        settle(self, "regularizer", check_instance, Regularizer, "L1()")
-        if not callable(self.strength) or isinstance(self.strength, type):
-            settle(self, "strength", check_range, 0, closed=True)
+    def __check_init__(self) -> None:
+        check_instance("regularizer", self.regularizer, Regularizer, "L1()")
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
         if callable(self.strength):
@@ -92,10 +92,10 @@ class MYULA(Kernel[ULAState, Info]):
 
     def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         eta = per_coordinate(self.step_size)
         drift = self.drift(target, current)
         new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * noise["proposal"])
-        spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
+        spent = target.costs.evaluate_lazily
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen, None, 0.5 * xp.sum(eta * drift * drift, axis=-1)), info

@@ -3,7 +3,7 @@
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from operator import mul
 from typing import Any, ClassVar, NamedTuple
@@ -11,10 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 import array_api_extra as xpx
 
 from xpsample.core.arrays import Array, Mask
-from xpsample.core.checks import check_count, settle, settle_given
-from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
+from xpsample.core.checks import check_count
+from xpsample.core.covariance import LowRankCovariance, matrix
 from xpsample.core.elementwise import minimum_with_zero
-from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
+from xpsample.core.fields import checked, parameter
+from xpsample.core.hyperparameters import ToBeTuned
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR, beyond_a_bound
@@ -22,7 +23,7 @@ from xpsample.kernels.kernel import ChainState, MemorylessKernel, normal_like, s
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import TUNED_MASS, StepSize, tuned
+from xpsample.warmup import DiagonalMetric, StepSize
 from xpsample.warmup.doublings import DEEPEST, Doublings
 
 
@@ -94,7 +95,10 @@ class _Half(NamedTuple):
     growing: Array
 
 
-@dataclass(frozen=True, eq=False)
+def _deepest(name: str, max_depth: int | Doublings | None) -> int:
+    return max_depth if isinstance(max_depth, int) else (max_depth or Doublings()).most
+
+
 class NUTS(MemorylessKernel[NUTSInfo]):
     """NUTS: Hamiltonian dynamics whose trajectory doubles, forwards or backwards, until it turns back on itself.
 
@@ -129,11 +133,13 @@ class NUTS(MemorylessKernel[NUTSInfo]):
     ()
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.8, harmonic=True)))
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
-    max_depth: int | Doublings | None = field(default=None, metadata=tuned(Doublings(), unless="step_size"))
-    _mass: Covariance = field(init=False, repr=False)
-    _max_depth: Any = field(init=False, repr=False)  # or, in a warm-up, at most at a time
+    step_size: Any = parameter(default=None, gt=0, tune=StepSize(0.8, harmonic=True))
+    mass: Array | LowRankCovariance | ToBeTuned | None = matrix(
+        default=None, tune=DiagonalMetric(inverse=True), only_with="step_size"
+    )
+    max_depth: int | Doublings | None = checked(
+        partial(check_count, most=DEEPEST), default=None, derive=_deepest, tune=Doublings(), unless="step_size"
+    )
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
     requires: ClassVar[Capability] = (
@@ -141,17 +147,10 @@ class NUTS(MemorylessKernel[NUTSInfo]):
     )
     traits = ADJUSTED
 
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        if not isinstance(self.max_depth, Doublings):
-            settle_given(self, "max_depth", check_count, 1, DEEPEST)
-        object.__setattr__(self, "_max_depth", self.deepest)
-        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
-
     @property
     def deepest(self) -> int:
         """Doublings at most."""
-        return self.max_depth if isinstance(self.max_depth, int) else (self.max_depth or Doublings()).most
+        return _deepest("max_depth", self.max_depth)
 
     def noise(self, x: Array) -> Specs:
         # A uniform for each doubling: it gives the direction, then chooses each leaf, and then between the halves.
@@ -159,9 +158,9 @@ class NUTS(MemorylessKernel[NUTSInfo]):
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, NUTSInfo]:
         xp, repeat = target.xp, target.backend.repeat
-        current = target.refresh(state.point)
+        current = state.point
         # Noise may not be sharded as the chains are; sums with these are.
-        p = self._mass.root(xp.zeros_like(current.x) + noise["momentum"])
+        p = self.matrix("mass").root(xp.zeros_like(current.x) + noise["momentum"])
         kinetic = self._kinetic(xp, p)
         energy = kinetic - current.log_density
         zeros = xp.zeros_like(energy)
@@ -189,7 +188,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
             )
             turned = self._turned(xp, tree.left.p, tree.right.p, tree.momentum_sum)
             counts = counts._replace(depth=counts.depth + xp.astype(active, xp.int32), moved=counts.moved | take)
-            return tree, complete & ~turned & (counts.depth < self._max_depth), counts, checkpoints
+            return tree, complete & ~turned & (counts.depth < self.derived("max_depth")), counts, checkpoints
 
         point = _End(current.x, p, current.score)
         nobody, none = zeros != 0, xp.zeros_like(zeros, dtype=xp.int32)
@@ -203,7 +202,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
 
         inside = counts.leaves - xp.astype(counts.beyond, counts.leaves.dtype)  # none beyond is followed by another one
         acceptance = counts.accepted / xp.astype(xp.clip(inside, min=1), zeros.dtype)
-        spent = target.costs.refresh.plus(target.costs.evaluate.times(counts.leaves))
+        spent = target.costs.evaluate.times(counts.leaves)
         info = NUTSInfo(acceptance, counts.moved, counts.diverged, spent, counts.depth, energy, counts.beyond)
         return ChainState(tree.draw), info
 
@@ -214,7 +213,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
         def leaf(n: Any, carry: tuple[_Half, _Counts, _Checkpoints]) -> tuple[_Half, _Counts, _Checkpoints]:
             half, counts, checkpoints = carry
             p = half.end.p + 0.5 * eps * half.end.score
-            new = target.evaluate(half.end.x + eps * self._mass.solve(p))
+            new = target.evaluate(half.end.x + eps * self.matrix("mass").solve(p))
             p = p + 0.5 * eps * new.score
             now = self._kinetic(xp, p)
             gain = energy + new.log_density - now
@@ -256,11 +255,11 @@ class NUTS(MemorylessKernel[NUTSInfo]):
         return leaf
 
     def _kinetic(self, xp: Any, p: Array) -> Array:
-        return 0.5 * xp.sum(p * self._mass.solve(p), axis=-1)
+        return 0.5 * xp.sum(p * self.matrix("mass").solve(p), axis=-1)
 
     def _turned(self, xp: Any, left: Array, right: Array, momentum_sum: Array) -> Mask:
         """Whether an end moves towards the other: p^T M^{-1} rho <= 0, rho the sum of the momenta, the ends' halved."""
-        towards = self._mass.solve(momentum_sum - 0.5 * (left + right))
+        towards = self.matrix("mass").solve(momentum_sum - 0.5 * (left + right))
         return (xp.sum(left * towards, axis=-1) <= 0) | (xp.sum(right * towards, axis=-1) <= 0)
 
 

@@ -1,21 +1,19 @@
 """Preconditioned Crank-Nicolson (Cotter, Roberts, Stuart & White 2013)."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, VECTOR, check_range, check_vector, per_coordinate, sqrt
+from xpsample.core.covariance import matrix
+from xpsample.core.fields import parameter, vector
+from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.warmup import StepSize, tuned
+from xpsample.warmup import StepSize
 
 
-@dataclass(frozen=True, eq=False)
 class PCN(MemorylessKernel[Info]):
     """pCN: propose m + sqrt(1 - beta^2) (x - m) + beta A xi, reversible for the reference N(m, A A^T).
 
@@ -47,33 +45,26 @@ class PCN(MemorylessKernel[Info]):
     True
     """
 
-    beta: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.234, first=0.5, most=1.0)))
-    mean: Array | None = field(default=None, metadata=VECTOR)
-    covariance: Array | None = field(default=None, metadata=MATRIX)
-    _covariance: Covariance = field(init=False, repr=False)
+    beta: Any = parameter(default=None, gt=0, le=1, tune=StepSize(0.234, first=0.5, most=1.0))
+    mean: Array | None = vector(default=None)
+    covariance: Array | None = matrix(default=None)
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "beta", check_range, 0, 1, optional=True)
-        settle(self, "mean", check_vector)
-        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         beta = per_coordinate(self.beta)
         # In whitened coordinates u = A^{-1} (x - m) the reference is a standard normal.
-        u = self._covariance.whiten(current.x if self.mean is None else current.x - self.mean)
+        u = self.matrix("covariance").whiten(current.x if self.mean is None else current.x - self.mean)
         v = sqrt(xp, 1 - beta * beta) * u + beta * noise["proposal"]
-        y = self._covariance.root(v)
+        y = self.matrix("covariance").root(v)
         proposal = target.evaluate(y if self.mean is None else self.mean + y)
         reference = 0.5 * xp.sum(v * v - u * u, axis=-1)
         log_ratio = target.log_ratio(proposal, current, reference)
-        spent = target.costs.of_proposal
-        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

@@ -1,21 +1,19 @@
 """Random-walk Metropolis (Metropolis et al. 1953)."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
+from xpsample.core.covariance import matrix
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.warmup import DiagonalMetric, StepSize, tuned
+from xpsample.warmup import DiagonalMetric, StepSize
 
 
-@dataclass(frozen=True, eq=False)
 class RWM(MemorylessKernel[Info]):
     """Random-walk Metropolis: propose x + step_size A xi with A A^T the covariance.
 
@@ -47,27 +45,19 @@ class RWM(MemorylessKernel[Info]):
     """
 
     optimal_acceptance: ClassVar[float] = 0.234
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance)))
-    covariance: Array | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(scores=False), only_with="step_size")
-    )
-    _covariance: Covariance = field(init=False, repr=False)
+    step_size: Any = parameter(default=None, gt=0, tune=StepSize(optimal_acceptance))
+    covariance: Array | None = matrix(default=None, tune=DiagonalMetric(scores=False), only_with="step_size")
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        current = target.refresh(state.point)
-        move = self._covariance.root(noise["proposal"])
+        current = state.point
+        move = self.matrix("covariance").root(noise["proposal"])
         proposal = target.evaluate(current.x + per_coordinate(self.step_size) * move)
         log_ratio = target.log_ratio(proposal, current)
-        spent = target.costs.of_proposal
-        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

@@ -1,20 +1,19 @@
 """Slice sampling along random directions, with stepping out and shrinkage (Neal 2003)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array, Mask
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, check_range, per_coordinate
+from xpsample.core.covariance import matrix
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, normal_like, uniform_per_chain
 from xpsample.kernels.shrinking import shrink, tries_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import DiagonalMetric, StepSize, tuned
+from xpsample.warmup import DiagonalMetric, StepSize
 
 MOST_STEPS_OUT = 32
 """Of a bracket, in both directions together."""
@@ -29,7 +28,6 @@ class _End(NamedTuple):
     evaluated: Array
 
 
-@dataclass(frozen=True, eq=False)
 class Slice(MemorylessKernel[Info]):
     """Slice sampling: uniformly from where the density along a random direction is above a random level.
 
@@ -63,19 +61,12 @@ class Slice(MemorylessKernel[Info]):
     True
     """
 
-    width: Any = field(default=None, metadata=PER_CHAIN | tuned(StepSize(0.6, first=3.0)))
-    covariance: Array | None = field(
-        default=None, metadata=MATRIX | tuned(DiagonalMetric(scores=False), only_with="width")
-    )
-    _covariance: Covariance = field(init=False, repr=False)
+    width: Any = parameter(default=None, gt=0, tune=StepSize(0.6, first=3.0))
+    covariance: Array | None = matrix(default=None, tune=DiagonalMetric(scores=False), only_with="width")
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.REAL
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "width", check_range, 0, optional=True)
-        object.__setattr__(self, "_covariance", as_covariance("covariance", self.covariance))
 
     def noise(self, x: Array) -> Specs:
         uniform = uniform_per_chain(x)
@@ -84,9 +75,9 @@ class Slice(MemorylessKernel[Info]):
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         xi = noise["direction"]
-        direction = self._covariance.root(xi / xp.sqrt(xp.sum(xi * xi, axis=-1, keepdims=True)))
+        direction = self.matrix("covariance").root(xi / xp.sqrt(xp.sum(xi * xi, axis=-1, keepdims=True)))
         direction = per_coordinate(self.width) * direction  # t is in widths
 
         def line(t: Array) -> tuple[Point, Array]:
@@ -99,7 +90,7 @@ class Slice(MemorylessKernel[Info]):
         first = low + noise["try"] * (high - low)
         found = shrink(target, current, line, level, (first, low, high), noise["shrink"])
 
-        spent = target.costs.refresh.plus(target.costs.evaluate.times(found.tried + evaluated))
+        spent = target.costs.evaluate.times(found.tried + evaluated)
         moved = ~found.searching
         share = xp.where(moved, 1 / xp.astype(found.tried, zeros.dtype), zeros)
         return ChainState(found.point), Info(share, moved, found.diverged, spent)

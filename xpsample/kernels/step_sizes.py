@@ -1,12 +1,11 @@
 """Step sizes that change along a chain, for kernels without an accept step (Welling & Teh 2011)."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from typing import Any
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.fields import FrozenDataclass, parameter
+from xpsample.core.hyperparameters import check_range
 
 
 class StepSizes(ABC):
@@ -17,8 +16,7 @@ class StepSizes(ABC):
         """The step size of step n = 1, 2, ..., a 0-d floating array; positive, broadcasting against the chain axes."""
 
 
-@dataclass(frozen=True, eq=False)
-class PolynomialDecay(StepSizes):
+class PolynomialDecay(StepSizes, FrozenDataclass):
     """``scale (offset + n)^-power`` at step n = 1, 2, ...
 
     Parameters
@@ -44,14 +42,9 @@ class PolynomialDecay(StepSizes):
     >>> kernel = xps.ULA(steps)
     """
 
-    scale: Any = field(metadata=PER_CHAIN)
-    power: Any = field(default=0.55, metadata=PER_CHAIN)
-    offset: Any = field(default=0.0, metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "scale", check_range, 0)
-        settle(self, "power", check_range, 0, closed=True)
-        settle(self, "offset", check_range, 0, closed=True)
+    scale: Any = parameter(gt=0)
+    power: Any = parameter(default=0.55, ge=0)
+    offset: Any = parameter(default=0.0, ge=0)
 
     def at(self, n: Array) -> Array:
         return self.scale * (n + self.offset) ** (-self.power)

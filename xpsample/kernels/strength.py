@@ -1,11 +1,13 @@
 """How strong a repulsion is: the alpha of `SRMC` and of `SRLD`."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, checked, parameter
 from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range
 from xpsample.core.tree import Tree
 
@@ -22,14 +24,10 @@ class Strength(ABC):
         """alpha of a step, (*chains), where the one before left `alpha`."""
 
 
-@dataclass(frozen=True, eq=False)
-class Fixed(Strength):
+class Fixed(Strength, FrozenDataclass):
     """The same alpha at every step; what a number or an array passed as ``alpha`` means."""
 
-    value: Any = field(metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "value", check_range("alpha", self.value, 0, closed=True))
+    value: Any = parameter(ge=0)
 
     def init(self, xp: Any, zeros: Array) -> tuple[Array, Tree]:
         return zeros + self.value, None
@@ -38,8 +36,7 @@ class Fixed(Strength):
         return 0.0 * alpha + self.value
 
 
-@dataclass(frozen=True, eq=False)
-class Waiting(Strength):
+class Waiting(Strength, FrozenDataclass):
     """0 while a kernel warms up; `then` begins after that, or what the warm-up finds where it is None."""
 
     then: Strength | None = None
@@ -51,10 +48,25 @@ class Waiting(Strength):
         return alpha
 
 
+def strength(
+    rule: type, *, tune: ToBeTuned | None = None, default: Any = None, factory: Callable[[Any], Any] | None = None
+) -> Any:
+    """Declare a number, an array, or a `rule` of the kind that the kernel follows.
+
+    Steps use it as a `Strength`, ``self.derived(name)``.
+    """
+    return checked(
+        partial(check_strength, rule=rule),
+        default=default,
+        derive=as_strength,
+        factory=factory,
+        tune=tune,
+        kind=PER_CHAIN,
+    )
+
+
 def check_strength(name: str, alpha: Any, rule: type) -> Any:
     """A number or an array, at least 0, a rule of the kind that a kernel follows, or what a warm-up is to find."""
-    if alpha is None or isinstance(alpha, ToBeTuned):
-        return alpha
     if not isinstance(alpha, Strength):
         return check_range(name, alpha, 0, closed=True)
     if not isinstance(alpha, (Fixed, rule)):
@@ -62,7 +74,7 @@ def check_strength(name: str, alpha: Any, rule: type) -> Any:
     return alpha
 
 
-def as_strength(alpha: Any) -> Strength:
+def as_strength(name: str, alpha: Any) -> Strength:
     """A rule as it is, a number or an array as `Fixed`; `Waiting` for what a warm-up is to find."""
     if alpha is None or isinstance(alpha, ToBeTuned):
         return Waiting()

@@ -1,7 +1,7 @@
 """Parallel tempering (Geyer 1991), with the deterministic even-odd swaps of Okabe et al. (2001), which are
 non-reversible: Syed, Bouchard-Côté, Deligiannidis & Doucet (2021)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -9,21 +9,22 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_numbers, settle
+from xpsample.core.checks import check_numbers
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import checked, count
 from xpsample.core.hyperparameters import NUMBERS, rungs_of
 from xpsample.core.specs import Specs, Uniform
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import Shaped, check_base, nested, unnested
-from xpsample.kernels.kernel import Kernel, select, with_position
+from xpsample.kernels.kernel import Kernel, advance, select, with_position
 from xpsample.kernels.tempering_state import COLD, TemperingState, at_the_ends, on_ladder
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability
-from xpsample.warmup import Ladder, left_out, tuned
+from xpsample.warmup import Ladder, left_out
 
 
 class TemperingInfo(NamedTuple):
@@ -39,7 +40,15 @@ class TemperingInfo(NamedTuple):
     swap_probability: Array
 
 
-@dataclass(frozen=True, eq=False)
+def _check_betas(name: str, value: Any) -> tuple[float, ...]:
+    betas = check_numbers(name, value)
+    if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):
+        raise HyperparameterError(
+            f"{name} must begin with 1 and decrease, to 0 at the lowest, two of them at least; got {betas}"
+        )
+    return betas
+
+
 class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
     """One chain on each rung of a ladder pi^beta, and swaps between neighbours; the draws are the cold rung's.
 
@@ -82,10 +91,12 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
     """
 
     base: Kernel = field(metadata=rungs_of("rungs"))
-    betas: Any = field(default=None, metadata=NUMBERS | tuned(Ladder()))
-    every: int = 1
+    betas: Any = checked(_check_betas, default=None, tune=Ladder(), kind=NUMBERS)
+    every: int = count(default=1)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
+        if self.betas is not None and not isinstance(self.betas, Ladder):
+            _check_betas("betas", self.betas)
         check_base(
             "ParallelTempering",
             self.base,
@@ -95,15 +106,6 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
                 Trait.EXACT: "rungs swap by the density; take the kernel on the whole data",
             },
         )
-        settle(self, "every", check_count)
-        if self.betas is None or isinstance(self.betas, Ladder):
-            return
-        betas = check_numbers("betas", self.betas)
-        if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):
-            raise HyperparameterError(
-                f"betas must begin with 1 and decrease, to 0 at the lowest, two of them at least; got {betas}"
-            )
-        object.__setattr__(self, "betas", betas)
 
     def rungs(self, x: Array) -> int:
         """The number of rungs on positions like x."""
@@ -147,14 +149,14 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
         if not isinstance(self.betas, tuple):  # in a warm-up
             state = on_ladder(xp, state, self.betas)
         rungs, n = state.betas.shape[0], state.n + 1
-        base, info = self.base.step(annealed(target, state.betas), state.base, unnested(noise))
+        base, info = advance(self.base, annealed(target, state.betas), state.base, unnested(noise))
         log_ratio = swap_log_ratio(state.betas, log_density_ratio(target, base.point.base))
         log_ratio = xp.where(xp.isfinite(log_ratio), log_ratio, -xp.inf)
         turn, turns = self._turns(xp, n, log_ratio)
         swap = turn & (xp.log(noise["swap"]) < log_ratio)
         probability = xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
         rates = xp.where(turn, state.swap_rates + (probability - state.swap_rates) / turns, state.swap_rates)
-        # The densities under the tempered target are now those of other rungs; the refresh of the next step says so.
+        # The densities under the tempered target are now those of other rungs; the next step evaluates them again.
         points, came_from = exchange(xp, swap, (base.point, state.came_from))
         base = with_position(base, points)
         came_from, returned = at_the_ends(xp, came_from)

@@ -1,7 +1,7 @@
 """A kernel while it warms up: the same steps, with hyper-parameters that follow from what the chains have seen."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial, singledispatch
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from xpsample.core.hyperparameters import PER_CHAIN, arguments, settings, with_a
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import kernels_inside
-from xpsample.kernels.kernel import Kernel, with_position
+from xpsample.kernels.kernel import Kernel, advance, with_position
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
@@ -41,7 +41,6 @@ class TuningState(NamedTuple):
         return self._replace(base=with_position(self.base, point))
 
 
-@dataclass(frozen=True, eq=False)
 class Tuning(Kernel[TuningState, Any]):
     """A kernel whose left-out hyper-parameters are tuned from step to step. `sample` makes and ends it.
 
@@ -98,7 +97,7 @@ class Tuning(Kernel[TuningState, Any]):
     def step(self, target: BoundTarget, state: TuningState, noise: dict[str, Array]) -> tuple[TuningState, Any]:
         xp = target.xp
         kernel = self._with_values(xp, state.memory)
-        base, info = kernel.step(target, state.base, noise)
+        base, info = advance(kernel, target, state.base, noise)
         n, dtype = state.n + 1, info.acceptance_probability.dtype
         heard = self._heard(target, info)
         seen = Seen(

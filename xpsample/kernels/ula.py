@@ -1,12 +1,11 @@
 """The unadjusted Langevin algorithm (Parisi 1981; Roberts & Tweedie 1996)."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, as_covariance
-from xpsample.core.hyperparameters import MATRIX, PER_CHAIN, per_coordinate, sqrt
+from xpsample.core.covariance import matrix
+from xpsample.core.fields import checked
+from xpsample.core.hyperparameters import PER_CHAIN, per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
@@ -16,7 +15,7 @@ from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import BoundedBias, DiagonalMetric, tuned
+from xpsample.warmup import BoundedBias, DiagonalMetric
 
 
 class ULAState(NamedTuple):
@@ -39,7 +38,6 @@ class ULAState(NamedTuple):
         return judge_langevin(to_host(self.heat)[moving], self.point.x.shape[-1])
 
 
-@dataclass(frozen=True, eq=False)
 class ULA(Kernel[ULAState, Info]):
     """Unadjusted Langevin: x + eta C s(x) + sqrt(2 eta) A xi with A A^T = C the preconditioner.
 
@@ -71,16 +69,11 @@ class ULA(Kernel[ULAState, Info]):
     ULA(step_size=0.1, preconditioner=None)
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(metric="preconditioner")))
-    preconditioner: Array | None = field(default=None, metadata=MATRIX | tuned(DiagonalMetric(), only_with="step_size"))
-    _preconditioner: Covariance = field(init=False, repr=False)
+    step_size: Any = checked(check_step_size, default=None, tune=BoundedBias(metric="preconditioner"), kind=PER_CHAIN)
+    preconditioner: Array | None = matrix(default=None, tune=DiagonalMetric(), only_with="step_size")
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = UNADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_step_size)
-        object.__setattr__(self, "_preconditioner", as_covariance("preconditioner", self.preconditioner))
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
         n = counter(target, x) if isinstance(self.step_size, StepSizes) else None
@@ -92,15 +85,18 @@ class ULA(Kernel[ULAState, Info]):
 
     def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         eta, n = self.step_size, state.n
         if isinstance(eta, StepSizes):
             n = n + 1
             eta = eta.at(xp.astype(n, current.x.dtype))
         eta = per_coordinate(eta)
-        drift, diffusion = self._preconditioner.product(current.score), self._preconditioner.root(noise["proposal"])
+        drift, diffusion = (
+            self.matrix("preconditioner").product(current.score),
+            self.matrix("preconditioner").root(noise["proposal"]),
+        )
         new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * diffusion)
-        spent = target.costs.refresh.plus(target.costs.evaluate_lazily)
+        spent = target.costs.evaluate_lazily
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         heat = 0.5 * xp.sum(eta * current.score * drift, axis=-1)
         return ULAState(kept.point, frozen, n, heat), info

@@ -1,12 +1,11 @@
 """Unadjusted underdamped Langevin dynamics, BAOAB splitting (Leimkuhler & Matthews 2013)."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.covariance import Covariance, LowRankCovariance, as_covariance
-from xpsample.core.hyperparameters import PER_CHAIN, ToBeTuned, check_range, exp, per_coordinate, sqrt
+from xpsample.core.covariance import LowRankCovariance, matrix
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import ToBeTuned, exp, per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
@@ -15,7 +14,7 @@ from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_li
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import TUNED_MASS, BoundedBias, tuned
+from xpsample.warmup import BoundedBias, DiagonalMetric
 
 
 class UnderdampedState(NamedTuple):
@@ -36,7 +35,6 @@ class _PhasePoint(NamedTuple):
     momentum: Array
 
 
-@dataclass(frozen=True, eq=False)
 class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     """dx = M^{-1} p dt, dp = s(x) dt - friction p dt + sqrt(2 friction M) dW, by BAOAB; one score a step.
 
@@ -70,18 +68,14 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     UnderdampedLangevin(step_size=0.1, friction=2.0, mass=None)
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN | tuned(BoundedBias(metric="mass", underdamped=True)))
-    friction: Any = field(default=1.0, metadata=PER_CHAIN)
-    mass: Array | LowRankCovariance | ToBeTuned | None = field(default=None, metadata=TUNED_MASS)
-    _mass: Covariance = field(init=False, repr=False)
+    step_size: Any = parameter(default=None, gt=0, tune=BoundedBias(metric="mass", underdamped=True))
+    friction: Any = parameter(default=1.0, gt=0)
+    mass: Array | LowRankCovariance | ToBeTuned | None = matrix(
+        default=None, tune=DiagonalMetric(inverse=True), only_with="step_size"
+    )
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = UNADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        settle(self, "friction", check_range, 0)
-        object.__setattr__(self, "_mass", as_covariance("mass", self.mass))
 
     def init(self, target: BoundTarget, x: Array) -> UnderdampedState:
         rest, frozen = target.xp.zeros_like(x), none_frozen(target.xp, x)
@@ -93,17 +87,17 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     def step(
         self, target: BoundTarget, state: UnderdampedState, noise: dict[str, Array]
     ) -> tuple[UnderdampedState, Info]:
-        xp, h, velocity = target.xp, per_coordinate(self.step_size), self._mass.solve
+        xp, h, velocity = target.xp, per_coordinate(self.step_size), self.matrix("mass").solve
         decay = exp(xp, -h * per_coordinate(self.friction))
-        current = target.refresh(state.point)
+        current = state.point
 
         p = state.momentum + 0.5 * h * current.score  # B
         x = current.x + 0.5 * h * velocity(p)  # A
-        p = decay * p + sqrt(xp, 1 - decay * decay) * self._mass.root(noise["momentum"])  # O
+        p = decay * p + sqrt(xp, 1 - decay * decay) * self.matrix("mass").root(noise["momentum"])  # O
         new = target.evaluate(x + 0.5 * h * velocity(p))  # A
         p = p + 0.5 * h * new.score  # B
 
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         kept, frozen, info = freeze(xp, _PhasePoint(new, p), _PhasePoint(current, state.momentum), state.frozen, spent)
         heat = xp.sum(kept.momentum * velocity(kept.momentum), axis=-1)
         return UnderdampedState(kept.point, kept.momentum, frozen, heat), info

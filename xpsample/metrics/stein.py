@@ -5,16 +5,15 @@ SRLD, SVGD and the kernel discrepancies share them. Sources: Liu & Wang (2016); 
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_number, settle
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, checked, number
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 
 PAIRS = 1000
@@ -30,7 +29,7 @@ class Bandwidth(ABC):
         Whether it depends on where the repelled point is.
     """
 
-    local: bool
+    local: ClassVar[bool]
 
     @abstractmethod
     def at(self, xp: Any, squared: Array | None, points: Array) -> Array:
@@ -44,8 +43,7 @@ class Bandwidth(ABC):
         """
 
 
-@dataclass(frozen=True)
-class Median(Bandwidth):
+class Median(Bandwidth, FrozenDataclass, eq=True):
     """med^2 / log M, with med the median of the pairwise distances of the M points (App. A); M is at least 2.
 
     From 46 points on, med is that of `PAIRS` pairs, the same ones at every step, drawn once and for all: a sort of all
@@ -63,8 +61,7 @@ class Median(Bandwidth):
         return middle(xp.sqrt(ordered)) ** 2 / math.log(m)
 
 
-@dataclass(frozen=True)
-class MedianFromPoint(Bandwidth):
+class MedianFromPoint(Bandwidth, FrozenDataclass, eq=True):
     """med / log M, with med the median of the squared distances from the point to the M points; M is at least 2.
 
     The rule of the authors' code, except for an even M: there the code takes the lower of the two middle distances,
@@ -87,15 +84,21 @@ class PairKernel(ABC):
         sigma, in units of x squared; an array broadcasts against the chain axes.
     """
 
-    bandwidth: float | Array | Bandwidth
+    if TYPE_CHECKING:  # subclasses have it as a field
+
+        @property
+        def bandwidth(self) -> float | Array | Bandwidth: ...
 
     @abstractmethod
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
         """f(u) and its first two derivatives, each of the shape of u."""
 
 
-@dataclass(frozen=True, eq=False)
-class RBF(PairKernel):
+def _check_bandwidth(name: str, value: float | Array | Bandwidth) -> Any:
+    return value if isinstance(value, Bandwidth) else check_range(name, value, 0)
+
+
+class RBF(PairKernel, FrozenDataclass):
     """``K(a, b) = exp(-|a - b|^2 / sigma)``.
 
     Parameters
@@ -118,18 +121,14 @@ class RBF(PairKernel):
     (10, 4, 2)
     """
 
-    bandwidth: float | Array | Bandwidth = field(default=Median(), metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "bandwidth", _check_bandwidth)
+    bandwidth: float | Array | Bandwidth = checked(_check_bandwidth, default=Median(), kind=PER_CHAIN)
 
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
         f = xp.exp(-u)
         return f, -f, f
 
 
-@dataclass(frozen=True, eq=False)
-class InverseMultiquadric(PairKernel):
+class InverseMultiquadric(PairKernel, FrozenDataclass):
     """``K(a, b) = (1 + |a - b|^2 / sigma)^power``.
 
     Parameters
@@ -154,12 +153,8 @@ class InverseMultiquadric(PairKernel):
     (10, 4, 2)
     """
 
-    bandwidth: float | Array | Bandwidth = field(default=Median(), metadata=PER_CHAIN)
-    power: float = -0.5
-
-    def __post_init__(self) -> None:
-        settle(self, "bandwidth", _check_bandwidth)
-        settle(self, "power", check_number, -1, 0, below=True)
+    bandwidth: float | Array | Bandwidth = checked(_check_bandwidth, default=Median(), kind=PER_CHAIN)
+    power: float = number(default=-0.5, gt=-1, lt=0)
 
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
         p, base = self.power, 1.0 + u
@@ -238,7 +233,3 @@ def _pairs(m: int) -> tuple[np.ndarray, np.ndarray]:
 def _check_count(m: int) -> None:
     if m < 2:
         raise HyperparameterError("a median bandwidth needs at least 2 points: give a number, or a larger M")
-
-
-def _check_bandwidth(name: str, value: float | Array | Bandwidth) -> Any:
-    return value if isinstance(value, Bandwidth) else check_range(name, value, 0)

@@ -5,15 +5,15 @@ torch tensors ``xpsample_torch.from_optim.optimizer`` makes one of an optimiser 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.checks import check_count, check_number, given, settle
+from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, checked, count, number
 from xpsample.core.tree import dtype_name
 
 
@@ -48,8 +48,7 @@ def first_parameters(parameters: tree.Tree) -> tree.Tree:
     return tree.map(lambda leaf: 1 * leaf, parameters)
 
 
-@dataclass(frozen=True)
-class SGD:
+class SGD(FrozenDataclass, eq=True):
     """Gradient descent with heavy-ball momentum: ``v = momentum v + g``, ``theta -= learning_rate v``.
 
     Parameters
@@ -60,12 +59,8 @@ class SGD:
         In [0, 1).
     """
 
-    learning_rate: float
-    momentum: float = 0.0
-
-    def __post_init__(self) -> None:
-        settle(self, "learning_rate", check_number, 0)
-        settle(self, "momentum", check_number, 0, 1, closed=True, below=True)
+    learning_rate: float = number(gt=0)
+    momentum: float = number(default=0.0, ge=0, lt=1)
 
     def init(self, parameters: tree.Tree) -> tree.Tree:
         """Zero velocities, or None without momentum."""
@@ -87,8 +82,7 @@ class AdamState(NamedTuple):
     power2: Array
 
 
-@dataclass(frozen=True)
-class Adam:
+class Adam(FrozenDataclass, eq=True):
     """Adam (Kingma & Ba 2015), with its bias correction; the defaults are those of optax.
 
     Parameters
@@ -101,16 +95,10 @@ class Adam:
         Added to the root of the mean square, positive, in units of the gradient.
     """
 
-    learning_rate: float
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
-
-    def __post_init__(self) -> None:
-        settle(self, "learning_rate", check_number, 0)
-        settle(self, "epsilon", check_number, 0)
-        settle(self, "beta1", check_number, 0, 1, closed=True, below=True)
-        settle(self, "beta2", check_number, 0, 1, closed=True, below=True)
+    learning_rate: float = number(gt=0)
+    beta1: float = number(default=0.9, ge=0, lt=1)
+    beta2: float = number(default=0.999, ge=0, lt=1)
+    epsilon: float = number(default=1e-08, gt=0)
 
     def init(self, parameters: tree.Tree) -> AdamState:
         """Zero means."""
@@ -131,8 +119,7 @@ class Adam:
         return tree.map(step, first, second), AdamState(first, second, power1, power2)
 
 
-@dataclass(frozen=True)
-class Clipped:
+class Clipped(FrozenDataclass, eq=True):
     """Another optimiser, whose gradients are first scaled down to a global norm if they exceed it.
 
     Parameters
@@ -144,14 +131,9 @@ class Clipped:
         Leading axes of the leaves that are independent runs; each run has its own norm.
     """
 
-    optimizer: Optimizer
-    max_norm: float
-    runs: int = 0
-
-    def __post_init__(self) -> None:
-        settle(self, "optimizer", check_optimizer)
-        settle(self, "max_norm", check_number, 0)
-        settle(self, "runs", check_count, 0)
+    optimizer: Optimizer = checked(check_optimizer)
+    max_norm: float = number(gt=0)
+    runs: int = count(default=0, ge=0)
 
     def init(self, parameters: tree.Tree) -> tree.Tree:
         """The optimiser's own state."""
@@ -178,8 +160,7 @@ class AverageState(NamedTuple):
     optimizer: tree.Tree
 
 
-@dataclass(frozen=True)
-class Averaged:
+class Averaged(FrozenDataclass, eq=True):
     """Another optimiser, and beside it an exponential moving average of the parameters that it reaches.
 
     The average is ``sum_k decay^(n - k) theta_k`` after n steps, divided by the sum of those weights: the first
@@ -206,12 +187,8 @@ class Averaged:
     (array([0.25]), array([0.33333333]))
     """
 
-    optimizer: Optimizer
-    decay: float = 0.999
-
-    def __post_init__(self) -> None:
-        settle(self, "optimizer", check_optimizer)
-        settle(self, "decay", check_number, 0, 1, closed=True, below=True)
+    optimizer: Optimizer = checked(check_optimizer)
+    decay: float = number(default=0.999, ge=0, lt=1)
 
     def init(self, parameters: tree.Tree) -> AverageState:
         """No average yet: the parameters stand in its place."""
@@ -234,8 +211,7 @@ class CosineState(NamedTuple):
     step: Array
 
 
-@dataclass(frozen=True)
-class CosineDecay:
+class CosineDecay(FrozenDataclass, eq=True):
     """Another optimiser, whose steps shrink to 0 as half a period of a cosine (Loshchilov & Hutter 2017, Eq. 5).
 
     Step t = 0, 1, ... is multiplied by ``(1 + cos(pi t / steps)) / 2``, and by 0 from t = ``steps`` on.
@@ -255,12 +231,10 @@ class CosineDecay:
     >>> optimizer = CosineDecay(Adam(1e-2), 50 * 78)
     """
 
-    optimizer: Optimizer
-    steps: int
+    optimizer: Optimizer = checked(check_optimizer)
+    steps: int = count()
 
-    def __post_init__(self) -> None:
-        settle(self, "optimizer", check_optimizer)
-        settle(self, "steps", check_count)
+    def __check_init__(self) -> None:
         inside: Any = self.optimizer
         while isinstance(inside, (Clipped, CosineDecay)):
             inside = inside.optimizer

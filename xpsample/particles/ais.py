@@ -1,15 +1,16 @@
 """Annealed importance sampling (Neal 2001): normalising constants, from draws that a kernel anneals."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_number, settle
+from xpsample.core.checks import check_number
 from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import HyperparameterError, TraceError
+from xpsample.core.fields import checked, flag
 from xpsample.core.hyperparameters import check_reals, rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -17,7 +18,7 @@ from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.kernels.compose import check_base, check_given
 from xpsample.kernels.following import Piloted, following
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Kernel, advance
 from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
 from xpsample.particles.errors import error_holds, ess_of, judge_weights
@@ -55,7 +56,6 @@ class AISState(NamedTuple):
         return on_the_way or judge_weights(to_host(self.log_weight).astype(np.float64))
 
 
-@dataclass(frozen=True, eq=False)
 class AIS(Piloted):
     """Annealed importance sampling: exact draws of an initial distribution, carried to the target, with weights.
 
@@ -103,11 +103,10 @@ class AIS(Piloted):
     """
 
     base: Kernel = field(metadata=rungs_of("rows"))
-    betas: Numbers
-    approximate: bool = False
+    betas: Numbers = checked(check_ladder)
+    approximate: bool = flag(default=False)
 
-    def __post_init__(self) -> None:
-        settle(self, "approximate", check_flag)
+    def __check_init__(self) -> None:
         needs = dict(NEEDED_ON_A_PATH)
         if self.approximate:
             needs[Trait.SAMPLES] = needs.pop(Trait.INVARIANT)
@@ -115,7 +114,6 @@ class AIS(Piloted):
         if self.approximate:
             check_given("AIS with approximate=True", self.base)
         following("AIS", self.base)
-        settle(self, "betas", check_ladder)
 
     @declared
     def traits(self) -> Trait:  # of weighted particles, which no kernel around them would weigh
@@ -137,7 +135,7 @@ class AIS(Piloted):
 
     def after_pilot(self, rows: dict[str, Array]) -> "AIS":
         found: dict[str, Any] = {name: a[a.shape[0] - len(self.betas) + 1 :, ...] for name, a in rows.items()}
-        return replace(self, base=replace(self.base, **found))  # type: ignore[type-var]
+        return replace(self, base=replace(self.base, **found))
 
     @declared
     def requires(self) -> Capability:
@@ -157,7 +155,7 @@ class AIS(Piloted):
         increment = (later - now) * log_density_ratio(target, state.point)
         log_weight = state.log_weight + target.xp.where(later > now, increment, 0.0)
         kernel = at_step(target.xp, self.base, state.n, state.point.x.ndim - 1)
-        base, info = kernel.step(annealed(target, later), state.base, noise)
+        base, info = advance(kernel, annealed(target, later), state.base, noise)
         return AISState(base, state.betas, log_weight, state.n + 1), info
 
 

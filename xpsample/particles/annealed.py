@@ -5,20 +5,22 @@ is `Annealed` over `ULA`; Score-MH, Section 5 and Appendix D.2, where it is `MAL
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_numbers, settle
+from xpsample.core.checks import check_numbers
 from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.fields import checked, count, numbers
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base, check_given, nested, unnested
-from xpsample.kernels.kernel import Info, Kernel, with_position
+from xpsample.kernels.kernel import Info, Kernel, advance, with_position
 from xpsample.kernels.schedules import row
 from xpsample.kernels.traits import Trait
 from xpsample.particles.ladders import ladder_array
@@ -50,7 +52,6 @@ class AnnealedState(NamedTuple):
         return judge_annealing("noise level", float(ladder[len(ladder) - 1 - left]), float(ladder[-1]), left)
 
 
-@dataclass(frozen=True, eq=False)
 class Annealed(Kernel[AnnealedState, Info]):
     """A kernel that goes down a ladder of noise levels, with step sizes in units of the level.
 
@@ -97,22 +98,21 @@ class Annealed(Kernel[AnnealedState, Info]):
     """
 
     base: Kernel
-    sigmas: Numbers
-    steps: int = 1
-    units: Numbers | None = None
+    sigmas: Numbers = numbers(gt=0)
+    steps: int = count(default=1)
+    units: Numbers | None = checked(
+        partial(check_numbers, low=0), default=None, factory=lambda annealed: annealed.sigmas
+    )
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
         check_given("Annealed", self.base)
-        sigmas = check_numbers("sigmas", self.sigmas, 0)
-        if any(a < b for a, b in pairwise(sigmas)):
-            raise HyperparameterError(f"sigmas must never increase; got {sigmas}")
-        units = sigmas if self.units is None else check_numbers("units", self.units, 0)
-        if len(units) != len(sigmas):
-            raise HyperparameterError(f"there must be a unit for each of the {len(sigmas)} levels; got {len(units)}")
-        settle(self, "steps", check_count)
-        object.__setattr__(self, "sigmas", sigmas)
-        object.__setattr__(self, "units", units)
+        if any(a < b for a, b in pairwise(self.sigmas)):
+            raise HyperparameterError(f"sigmas must never increase; got {self.sigmas}")
+        assert self.units is not None
+        levels, units = len(self.sigmas), len(self.units)
+        if units != levels:
+            raise HyperparameterError(f"there must be a unit for each of the {levels} levels; got {units}")
 
     @declared
     def traits(self) -> Trait:  # its targets are those of its own levels
@@ -157,7 +157,7 @@ class Annealed(Kernel[AnnealedState, Info]):
 
         def move(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
             base, done = carry
-            base, info = self.base.step(level, base, unnested(noise, i))
+            base, info = advance(self.base, level, base, unnested(noise, i))
             return base, done.plus(Info.of(info, self.steps))
 
         zero = xp.zeros_like(none, dtype=xp.int32)  # per chain, as some kernels count

@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.checks import check_count, check_function, check_instance, given, settle
+from xpsample.core.checks import check_instance, given
 from xpsample.core.errors import FunctionError, HyperparameterError
+from xpsample.core.fields import FrozenDataclass, count, function, instance
 from xpsample.core.hyperparameters import check_range, check_reals
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.spaces.discrete import as_index
@@ -48,8 +48,7 @@ def take_rows(xp: Any, rows: Array, uniforms: Array) -> Array:
     return xp.reshape(xp.take(rows, xp.reshape(row, (-1,)), axis=0), (*uniforms.shape, *rows.shape[1:]))
 
 
-@dataclass(frozen=True, eq=False)
-class RowBatches(Batches):
+class RowBatches(Batches, FrozenDataclass):
     """Rows of an array.
 
     Parameters
@@ -61,14 +60,12 @@ class RowBatches(Batches):
     """
 
     rows: Array
-    size: int | None = None
+    size: int | None = count(default=None)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         check_range("rows", check_reals("rows", self.rows, "an array (rows, dim)"))
         if self.rows.ndim < 2 or 0 in self.rows.shape:
             raise HyperparameterError(f"rows have shape (rows, dim), or (rows, *shape); got {tuple(self.rows.shape)}")
-        if self.size is not None:
-            settle(self, "size", check_count)
 
     def noise(self, x: Array) -> Specs:
         return {} if self.size is None else {"row": Uniform((*x.shape[:-2], self.size))}
@@ -80,8 +77,7 @@ class RowBatches(Batches):
         return take_rows(xp, rows, noise["row"])
 
 
-@dataclass(frozen=True, eq=False)
-class DrawnBatches(Batches):
+class DrawnBatches(Batches, FrozenDataclass):
     """New draws at every iteration, by a function of random numbers.
 
     Parameters
@@ -92,14 +88,12 @@ class DrawnBatches(Batches):
         ``function(**arrays)``: from arrays (*runs, *shape) by those names to points (*runs, size, dim); pure.
     """
 
-    numbers: Mapping[str, Normal | Uniform]
-    function: Callable[..., Array]
+    numbers: Mapping[str, Normal | Uniform] = instance(Mapping, '{"normal": Normal((100, 2))}')
+    function: Callable[..., Array] = function("(**arrays)")
 
-    def __post_init__(self) -> None:
-        settle(self, "numbers", check_instance, Mapping, '{"normal": Normal((100, 2))}')
+    def __check_init__(self) -> None:
         for name, spec in self.numbers.items():
             check_instance(f"numbers[{name!r}]", spec, (Normal, Uniform), "Normal((100, 2))")
-        settle(self, "function", check_function, "(**arrays)")
 
     def noise(self, x: Array) -> Specs:
         return {name: type(spec)((*x.shape[:-2], *spec.shape)) for name, spec in self.numbers.items()}

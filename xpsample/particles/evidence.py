@@ -5,7 +5,7 @@ with the correction to the trapezoidal rule of Friel, Hurn & Wyse (2014).
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +41,7 @@ class RungDensities(NamedTuple):
     log_density: Array
 
 
-@dataclass(frozen=True)
-class Rungs(Recorder):
+class Rungs(Recorder, eq=True):
     """The log density on every rung of parallel tempering, as `RungDensities`: no evaluation is added.
 
     See Also

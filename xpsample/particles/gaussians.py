@@ -11,10 +11,11 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, Tree
-from xpsample.core.checks import check_count, check_seed, settle
+from xpsample.core.checks import check_seed
 from xpsample.core.covariance import DenseCovariance, LowRankCovariance, dense_covariance
 from xpsample.core.devices import current_device
 from xpsample.core.errors import LogDensityError, PositionError
+from xpsample.core.fields import FrozenDataclass, count
 from xpsample.core.registry import backend_of, compiled, to_host
 from xpsample.diagnostics.diagnosis import warn
 from xpsample.diagnostics.findings import Finding
@@ -171,21 +172,15 @@ class Approximation:
             return backend.xp.reshape(x, (*axes, x.shape[-1]))
 
 
-@dataclass(frozen=True)
-class ByGaussians(StartMethod):
+class ByGaussians(StartMethod, FrozenDataclass, eq=True):
     """Start positions from Gaussians, each found on a path of its own."""
 
-    paths: int = 8
-    steps: int = 200
-    history: int = 6
-    draws: int = 1000
+    paths: int = count(default=8)
+    steps: int = count(default=200)
+    history: int = count(default=6)
+    draws: int = count(default=1000, ge=2)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
-
-    def __post_init__(self) -> None:
-        for name in ("paths", "steps", "history"):
-            settle(self, name, check_count)
-        settle(self, "draws", check_count, 2)
 
     def fit(self, target: AbstractTarget, x0: Any, *, seed: int) -> Approximation:
         """Approximate a target by Gaussians.

@@ -1,7 +1,6 @@
 """Laplace's method: Gaussians at the modes, with the curvature there."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,8 +18,7 @@ NEAR = 0.1
 """A path has led to a mode where a Newton step from its end would raise the log density by no more."""
 
 
-@dataclass(frozen=True)
-class Laplace(ByGaussians):
+class Laplace(ByGaussians, eq=True):
     """Start positions by Laplace's method: weighted draws from Gaussians at the modes.
 
     L-BFGS climbs the log density from each of some random starts. Where a path ends at a mode, its Gaussian has the

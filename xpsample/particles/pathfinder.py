@@ -1,7 +1,6 @@
 """Pathfinder: Gaussians on the way to a mode (Zhang, Carpenter, Gelman & Vehtari 2022)."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,7 @@ LOOKS = 10
 """Draws from each Gaussian of a path that tell which is best."""
 
 
-@dataclass(frozen=True)
-class Pathfinder(ByGaussians):
+class Pathfinder(ByGaussians, eq=True):
     """Start positions by Pathfinder: weighted draws from the best Gaussians on the way to modes.
 
     From each of some random starts L-BFGS climbs the log density. Each point x of a path, with the inverse Hessian H

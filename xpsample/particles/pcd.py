@@ -5,7 +5,6 @@ SOSMC paper, App. E.2.1.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import array_namespace
@@ -13,8 +12,9 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_instance, check_number, errors_of_functions, settle
+from xpsample.core.checks import errors_of_functions
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, checked, count, instance, number
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
@@ -35,7 +35,6 @@ class PCDState(NamedTuple):
     optimizer: tree.Tree
 
 
-@dataclass(frozen=True, eq=False)
 class PCD(Kernel[PCDState, Info]):
     """One update of the parameters of a `Parametric`, from persistent chains.
 
@@ -72,37 +71,27 @@ class PCD(Kernel[PCDState, Info]):
     constant.
     """
 
-    data: Batches
-    optimizer: Optimizer
-    step_size: Any = None
-    steps: int = 1
-    blocks: int = 1
-    refresh: float = 0.0
-    low: float = -math.inf
-    high: float = math.inf
-    energy_penalty: float = 0.0
-    gradient_penalty: float = 0.0
+    data: Batches = instance(Batches, "RowBatches(rows)")
+    optimizer: Optimizer = checked(check_optimizer)
+    step_size: Any = number(default=None, gt=0)
+    steps: int = count(default=1)
+    blocks: int = count(default=1)
+    refresh: float = number(default=0.0, ge=0, le=1)
+    low: float = number(default=-math.inf, infinite=True)
+    high: float = number(default=math.inf, infinite=True)
+    energy_penalty: float = number(default=0.0, ge=0)
+    gradient_penalty: float = number(default=0.0, ge=0)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
     traits = Trait.NONE  # it moves parameters
 
-    def __post_init__(self) -> None:
-        settle(self, "data", check_instance, Batches, "RowBatches(rows)")
-        settle(self, "optimizer", check_optimizer)
+    def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
                 "PCD needs a step_size: its moves are those of ULA on a target that changes at every update, and no "
                 "acceptance tells how biased they are. One that ULA is tuned to on the first target, or smaller, is a "
                 "start: sample(target, ULA(), ...).kernel.step_size"
             )
-        settle(self, "step_size", check_number, 0)
-        settle(self, "steps", check_count)
-        settle(self, "blocks", check_count)
-        settle(self, "refresh", check_number, 0, 1, closed=True)
-        settle(self, "low", check_number, infinite=True)
-        settle(self, "high", check_number, infinite=True)
-        settle(self, "energy_penalty", check_number, 0, closed=True)
-        settle(self, "gradient_penalty", check_number, 0, closed=True)
         if not self.low < self.high or (self.refresh and not math.isfinite(self.high - self.low)):
             raise HyperparameterError(
                 f"low must be below high, and both finite where refresh > 0; got {self.low}, {self.high}"
@@ -161,8 +150,7 @@ class PCD(Kernel[PCDState, Info]):
         return PCDState(Point(buffer, None, None), parameters, optimizer), info
 
 
-@dataclass(frozen=True)
-class _Objective:
+class _Objective(FrozenDataclass, eq=True):
     """Eq. 33, the loss of an update. Objectives that are equal are differentiated once."""
 
     target: PreparedTarget

@@ -7,7 +7,6 @@ filtering" (2005).
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 import array_api_extra as xpx
@@ -15,6 +14,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.registry import backend_of
 from xpsample.core.specs import Uniform
 from xpsample.spaces.discrete import as_index
@@ -32,8 +32,7 @@ class Resampling(ABC):
         """Indices (*runs, particles) from weights of that shape, which sum to 1 over the last axis."""
 
 
-@dataclass(frozen=True)
-class Multinomial(Resampling):
+class Multinomial(Resampling, FrozenDataclass, eq=True):
     """N independent draws, as in Algorithm 1 of SOSMC."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
@@ -52,24 +51,21 @@ class InStrata(Resampling):
         return search(xp, weights, xp.where(points < below_one, points, below_one))
 
 
-@dataclass(frozen=True)
-class Stratified(InStrata):
+class Stratified(InStrata, FrozenDataclass, eq=True):
     """One draw in each of N equal parts of the unit interval, with an offset of its own."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, particles))
 
 
-@dataclass(frozen=True)
-class Systematic(InStrata):
+class Systematic(InStrata, FrozenDataclass, eq=True):
     """As stratified, with the same offset in every part: one uniform a run. Equal weights give one copy of each."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, 1))
 
 
-@dataclass(frozen=True)
-class Residual(Resampling):
+class Residual(Resampling, FrozenDataclass, eq=True):
     """``floor(N w_i)`` copies of each particle; the rest is multinomial, by the remainders."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:

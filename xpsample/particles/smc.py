@@ -6,16 +6,17 @@ particle filter" (2018), for the standard error.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_instance, check_number, given, settle
+from xpsample.core.checks import check_number, given
 from xpsample.core.declared import Numbers, declared
 from xpsample.core.errors import CapabilityError, HyperparameterError, TraceError
+from xpsample.core.fields import checked, count, instance, number
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -23,7 +24,7 @@ from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.kernels.compose import check_base, of_move, of_moves
 from xpsample.kernels.following import follow, following, of_chains, with_chains
-from xpsample.kernels.kernel import Info, Kernel
+from xpsample.kernels.kernel import Info, Kernel, advance
 from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import Tuning
@@ -76,7 +77,6 @@ class TemperedSMCState(NamedTuple):
         return judge_moves(self.remembered) if resampled else judge_weights(logs.astype(np.float64))
 
 
-@dataclass(frozen=True, eq=False)
 class TemperedSMC(Kernel[TemperedSMCState, Any]):
     """Exact draws of an initial distribution, carried to the target as weighted particles that are resampled.
 
@@ -122,24 +122,17 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     """
 
     base: Kernel = field(metadata=rungs_of("rows"))
-    betas: Numbers | None = None
-    ess: float | None = None
-    threshold: float = 0.5
-    resampling: Resampling = Multinomial()
-    moves: int = 10
+    betas: Numbers | None = checked(check_ladder, default=None)
+    ess: float | None = number(default=None, gt=0, lt=1)
+    threshold: float = number(default=0.5, ge=0, le=1)
+    resampling: Resampling = instance(Resampling, "Multinomial()", default=Multinomial())
+    moves: int = count(default=10)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         check_base("TemperedSMC", self.base, NEEDED_ON_A_PATH)
         following("TemperedSMC", self.base)
         if (self.betas is None) == (self.ess is None):
             raise HyperparameterError("TemperedSMC takes either betas or ess")
-        if self.betas is not None:
-            settle(self, "betas", check_ladder)
-        if self.ess is not None:
-            settle(self, "ess", check_number, 0, 1, below=True)
-        settle(self, "threshold", check_number, 0, 1, closed=True)
-        settle(self, "resampling", check_instance, Resampling, "Multinomial()")
-        settle(self, "moves", check_count)
 
     def rows(self, x: Array) -> int:
         """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
@@ -212,12 +205,12 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     def _moved(self, kernel: Kernel, member: BoundTarget, base: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
         """The particles after all moves at one temperature."""
-        base, info = kernel.step(member, base, of_move(noise, self.moves, 0))
+        base, info = advance(kernel, member, base, of_move(noise, self.moves, 0))
         if self.moves == 1:
             return base, info
 
         def one(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
-            base, info = kernel.step(member, carry[0], of_move(noise, self.moves, i + 1))
+            base, info = advance(kernel, member, carry[0], of_move(noise, self.moves, i + 1))
             return base, carry[1].plus(Info.of(info, self.moves))
 
         return member.backend.repeat(self.moves - 1, one, (base, Info.of(info, self.moves)))

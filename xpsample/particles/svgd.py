@@ -4,16 +4,15 @@ Sources: Liu & Wang, "Stein variational gradient descent" (2016), Algorithm 1; G
 gradient MCMC with repulsive forces" (2018).
 """
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError, PositionError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.fields import FrozenDataclass, instance, number, parameter
+from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
@@ -28,8 +27,7 @@ OF_A_SET = Trait.MOVABLE | Trait.EXACT | Trait.TAKES_ESTIMATES
 """Traits of particles that move by one another: none is a chain that samples the target."""
 
 
-@dataclass(frozen=True)
-class AdaGrad:
+class AdaGrad(FrozenDataclass, eq=True):
     """Divides each coordinate's step by the root of a running mean of its squared forces, as SVGD codes commonly do.
 
     Parameters
@@ -54,12 +52,8 @@ class AdaGrad:
     (10, 4, 2)
     """
 
-    decay: float = 0.9
-    offset: float = 1e-6
-
-    def __post_init__(self) -> None:
-        settle(self, "offset", check_number, 0)
-        settle(self, "decay", check_number, 0, 1, closed=True, below=True)
+    decay: float = number(default=0.9, ge=0, lt=1)
+    offset: float = number(default=1e-06, gt=0)
 
 
 class SVGDState(NamedTuple):
@@ -78,7 +72,6 @@ class SVGDState(NamedTuple):
         return judge_particles(to_host(self.point.x), to_host(self.point.score))
 
 
-@dataclass(frozen=True, eq=False)
 class SVGD(Kernel[SVGDState, Info]):
     """``x_i + eta g(x_i)``, with g Stein's force from all particles of the set; consumes no randomness.
 
@@ -109,23 +102,20 @@ class SVGD(Kernel[SVGDState, Info]):
     True
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN)
-    kernel: PairKernel = RBF()
-    adagrad: AdaGrad | None = None
+    step_size: Any = parameter(default=None, gt=0)
+    kernel: PairKernel = instance(PairKernel, "RBF()", default=RBF())
+    adagrad: AdaGrad | None = instance(AdaGrad, "AdaGrad()", default=None)
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = OF_A_SET
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
                 "SVGD needs a step_size: its particles follow forces and accept every move, so that no warm-up sees a "
                 "best one. With adagrad=AdaGrad() it is in units of x: a hundredth of the target's width is a start; "
                 "compare some by the kernel Stein discrepancy of the particles"
             )
-        settle(self, "step_size", check_range, 0)
-        settle(self, "kernel", check_instance, PairKernel, "RBF()")
-        settle(self, "adagrad", check_instance, AdaGrad, "AdaGrad()", optional=True)
 
     def init(self, target: BoundTarget, x: Array) -> SVGDState:
         _check_set("SVGD", x)
@@ -139,7 +129,7 @@ class SVGD(Kernel[SVGDState, Info]):
 
     def step(self, target: BoundTarget, state: SVGDState, noise: dict[str, Array]) -> tuple[SVGDState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         force = _force(xp, self.kernel, current)
         squares, n = state.squares, state.n
         if self.adagrad is not None and n is not None:
@@ -147,12 +137,11 @@ class SVGD(Kernel[SVGDState, Info]):
             squares, n = decay * squares + (1 - decay) * force * force, n + 1
             force = force / (self.adagrad.offset + xp.sqrt(squares))
         new = target.evaluate(current.x + per_coordinate(self.step_size) * force)
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return SVGDState(kept.point, frozen, squares, n), info
 
 
-@dataclass(frozen=True, eq=False)
 class StochasticSVGD(Kernel[SVGDState, Info]):
     """SVGD's drift, with noise of covariance 2 eta K(x_i, x_j) / particles: Langevin dynamics of a whole set.
 
@@ -185,20 +174,18 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
     (10, 4, 2)
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN)
-    kernel: PairKernel = RBF()
+    step_size: Any = parameter(default=None, gt=0)
+    kernel: PairKernel = instance(PairKernel, "RBF()", default=RBF())
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = OF_A_SET
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
                 "StochasticSVGD needs a step_size: it accepts every move, so that no warm-up sees how biased it is. "
                 "One that ULA is tuned to is a start: sample(target, ULA(), ...).kernel.step_size"
             )
-        settle(self, "step_size", check_range, 0)
-        settle(self, "kernel", check_instance, PairKernel, "RBF()")
         if isinstance(self.kernel.bandwidth, Bandwidth) and self.kernel.bandwidth.local:
             raise HyperparameterError("K must be symmetric: take Median() or a number for its bandwidth")
 
@@ -211,12 +198,12 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
 
     def step(self, target: BoundTarget, state: SVGDState, noise: dict[str, Array]) -> tuple[SVGDState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         m, eta = current.x.shape[-2], per_coordinate(self.step_size)
         spread = xp.linalg.cholesky(_kernel_matrix(xp, self.kernel, current.x)) @ noise["proposal"]
         move = eta * _force(xp, self.kernel, current) + sqrt(xp, 2 * eta / m) * spread
         new = target.evaluate(current.x + move)
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return SVGDState(kept.point, frozen), info
 

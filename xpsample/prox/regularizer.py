@@ -5,11 +5,11 @@ number of iterations is fixed, so that the operators can be traced.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import per_coordinate
 
 
@@ -54,8 +54,7 @@ def envelope(
     return strength * g.value(backend.xp, u) + backend.xp.sum((u - x) ** 2, axis=-1) / (2.0 * smoothing)
 
 
-@dataclass(frozen=True, eq=False)
-class L1(Regularizer):
+class L1(Regularizer, FrozenDataclass):
     """``g(x) = sum_i |x_i|``; its proximal operator is soft thresholding.
 
     See Also

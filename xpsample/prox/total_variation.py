@@ -1,31 +1,32 @@
 """Total variation of images, isotropic and anisotropic, with proximal operators."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_count, given, settle
+from xpsample.core.checks import check_count, given
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, checked, count
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.prox.regularizer import Regularizer
 
 
-@dataclass(frozen=True, eq=False)
-class TotalVariation(Regularizer):
+def _check_shape(name: str, value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise HyperparameterError(f"{name} must be (height, width); got {given(value)}")
+    return check_count("height", value[0]), check_count("width", value[1])
+
+
+class TotalVariation(Regularizer, FrozenDataclass):
     """The total variation of images, by forward differences; those across the lower and the right edge are zero.
 
     Positions (*chains, height * width) are the images, row by row. The prox is computed by accelerated projected
     gradient ascent on the dual problem (Chambolle 2004; Beck & Teboulle 2009).
     """
 
-    shape: tuple[int, int]
-    iterations: int = 20
-
-    def __post_init__(self) -> None:
-        settle(self, "shape", _check_shape)
-        settle(self, "iterations", check_count)
+    shape: tuple[int, int] = checked(_check_shape)
+    iterations: int = count(default=20)
 
     @abstractmethod
     def _sizes(self, xp: Any, down: Array, right: Array) -> tuple[Array, Array]:
@@ -73,7 +74,6 @@ class TotalVariation(Regularizer):
         return xp.reshape(image, (*image.shape[:-2], image.shape[-2] * image.shape[-1]))
 
 
-@dataclass(frozen=True, eq=False)
 class IsotropicTV(TotalVariation):
     """g(x) = sum over pixels of the Euclidean norm of (vertical, horizontal) differences (Rudin, Osher & Fatemi 1992).
 
@@ -110,7 +110,6 @@ class IsotropicTV(TotalVariation):
         return size, size
 
 
-@dataclass(frozen=True, eq=False)
 class AnisotropicTV(TotalVariation):
     """g(x) = sum over pixels of the absolute vertical and horizontal differences.
 
@@ -143,12 +142,6 @@ class AnisotropicTV(TotalVariation):
 
     def _sizes(self, xp: Any, down: Array, right: Array) -> tuple[Array, Array]:
         return xp.abs(down), xp.abs(right)
-
-
-def _check_shape(name: str, value: Any) -> tuple[int, int]:
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise HyperparameterError(f"{name} must be (height, width); got {given(value)}")
-    return check_count("height", value[0]), check_count("width", value[1])
 
 
 def _differences(xp: Any, image: Array) -> tuple[Array, Array]:

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,10 @@ import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.backend import Buffers
-from xpsample.core.checks import check_number, check_path, settle
+from xpsample.core.checks import check_path
 from xpsample.core.describe import differences
 from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.core.fields import FrozenDataclass, checked, number
 from xpsample.core.registry import to_host
 from xpsample.files.common import check_room
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
@@ -38,8 +39,7 @@ SHARD = "shard-{}-of-{}"
 """Folder of the checkpoint of a shard."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(FrozenDataclass, eq=True):
     """Where and how often a run is saved.
 
     Parameters
@@ -69,12 +69,8 @@ class Checkpoint:
     True
     """
 
-    path: str | Path
-    every: float = 60.0
-
-    def __post_init__(self) -> None:
-        settle(self, "path", check_path)
-        settle(self, "every", check_number, 0, closed=True, infinite=True)
+    path: str | Path = checked(check_path)
+    every: float = number(default=60.0, ge=0, infinite=True)
 
 
 class SavedRun:

@@ -8,7 +8,7 @@ import math
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_count, check_instance, check_seed, settle
+from xpsample.core.checks import check_seed
 from xpsample.core.errors import NoiseError
+from xpsample.core.fields import FrozenDataclass, checked, count, instance
 from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import check_same_home
 from xpsample.core.specs import Normal, Specs, Uniform
@@ -126,8 +127,7 @@ class NoiseSource(ABC):
         """What tells this source from others, as JSON values (kept in checkpoints)."""
 
 
-@dataclass(frozen=True)
-class Native(NoiseSource):
+class Native(NoiseSource, FrozenDataclass, eq=True):
     """The array library's own fastest generator.
 
     Parameters
@@ -136,10 +136,7 @@ class Native(NoiseSource):
         Non-negative. The same seed gives the same chain on the same library and kind of device.
     """
 
-    seed: int
-
-    def __post_init__(self) -> None:
-        settle(self, "seed", check_seed)
+    seed: int = checked(check_seed)
 
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
         return backend.noise(self.seed, specs, start, stop, like)
@@ -148,8 +145,7 @@ class Native(NoiseSource):
         return {"source": "Native", "seed": int(self.seed)}
 
 
-@dataclass(frozen=True)
-class Portable(NoiseSource):
+class Portable(NoiseSource, FrozenDataclass, eq=True):
     """NumPy's Philox on the host, moved block by block: the same numbers on every library, dtype and device.
 
     The numbers are drawn in float64 and rounded to the dtype of the positions.
@@ -172,10 +168,7 @@ class Portable(NoiseSource):
     >>> trace = xps.sample(target, xps.MALA(0.5), x0, 1000, seed=xps.Portable(1))  # the same chain on torch and JAX
     """
 
-    seed: int
-
-    def __post_init__(self) -> None:
-        settle(self, "seed", check_seed)
+    seed: int = checked(check_seed)
 
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
         dtype = np.dtype(dtype_name(like))
@@ -194,8 +187,7 @@ class Portable(NoiseSource):
         return {"source": "Portable", "seed": int(self.seed)}
 
 
-@dataclass(frozen=True, eq=False)
-class Replay(NoiseSource):
+class Replay(NoiseSource, FrozenDataclass):
     """Noise given as arrays, in the library and on the device of the positions.
 
     Parameters
@@ -222,14 +214,12 @@ class Replay(NoiseSource):
     >>> trace = xps.sample(target, xps.RWM(1.0), x0, 10, seed=xps.Replay(arrays), recorders=[xps.Moments()])
     """
 
-    arrays: Mapping[str, Array]
-    first: int = 0
+    arrays: Mapping[str, Array] = instance(Mapping, '{"proposal": ...}')
+    first: int = count(default=0, ge=0, le=2**63 - 1)
 
-    def __post_init__(self) -> None:
-        settle(self, "arrays", check_instance, Mapping, '{"proposal": ...}')
+    def __check_init__(self) -> None:
         for name, array in self.arrays.items():
             check_reals(f"noise {name!r}", array, "an array (steps, ...)")
-        settle(self, "first", check_count, 0, 2**63 - 1)
 
     @property
     def is_one_step(self) -> bool:

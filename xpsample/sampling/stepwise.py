@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core import tree
@@ -79,8 +78,7 @@ def steps(
             yield state, info._replace(evaluations=sums.evaluations)
 
 
-@dataclass(frozen=True)
-class _Everything(Recorder):
+class _Everything(Recorder, eq=True):
     """The whole state and info as a row."""
 
     name: str = "everything"

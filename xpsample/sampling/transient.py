@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -126,8 +125,7 @@ def _nested(values: Any) -> Any:
     return tuple(map(_nested, values)) if isinstance(values, list) else values
 
 
-@dataclass(frozen=True)
-class WarmUpPath(Recorder):
+class WarmUpPath(Recorder, eq=True):
     """What is tuned, and how the chains of each group fare, after every step of a warm-up."""
 
     kernel: Kernel
@@ -164,8 +162,7 @@ def _some(values: Array) -> Array:
     return values[..., :: -(-values.shape[-1] // COORDINATES)] if len(values.shape) else values
 
 
-@dataclass(frozen=True)
-class TunedPath(Recorder):
+class TunedPath(Recorder, eq=True):
     """The hyper-parameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
 
     The kernel that moves them has a name here, and rules by the names of its fields. A kernel itself would hold arrays,

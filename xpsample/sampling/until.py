@@ -3,12 +3,12 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from xpsample.core.arrays import is_array
-from xpsample.core.checks import check_instance, check_number, settle_given
+from xpsample.core.checks import check_instance
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, number
 from xpsample.diagnostics.coordinates import worst
 from xpsample.diagnostics.findings import Finding
 from xpsample.sampling.callbacks import RunState
@@ -21,8 +21,7 @@ LATER = 1.1
 """How many times as many draws there are, at least, from one look at them to the next."""
 
 
-@dataclass(frozen=True)
-class Until:
+class Until(FrozenDataclass, eq=True):
     """When `sample` may stop before it has made all draws: as soon as `ess` and `rhat` hold, or time is up.
 
     A run is stopped at the end of a block of steps, of up to some thousands, which takes a second at most, or one step.
@@ -63,15 +62,13 @@ class Until:
     True
     """
 
-    ess: float | None = None
-    rhat: float | None = None
-    seconds: float | None = None
+    ess: float | None = number(default=None, gt=0)
+    rhat: float | None = number(default=None, gt=1)
+    seconds: float | None = number(default=None, gt=0)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if self.ess is None and self.rhat is None and self.seconds is None:
             raise HyperparameterError("Until() would never stop: give ess, rhat or seconds")
-        for name, low in (("ess", 0), ("rhat", 1), ("seconds", 0)):
-            settle_given(self, name, check_number, low)
 
     @property
     def needs_figures(self) -> bool:

@@ -1,15 +1,15 @@
 """Score balance matching: an acceptance function learned from scores (Score-MH, Sections 3.3 and 4)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_function, check_instance, check_number, check_numbers, given, settle
+from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, function, instance, number, numbers
 from xpsample.core.specs import Normal, Specs
 from xpsample.score_mh.activations import log_sigmoid
 from xpsample.score_mh.derivatives import value_and_gradient
@@ -18,8 +18,7 @@ from xpsample.score_mh.networks import acceptance_network
 from xpsample.score_mh.proposals import Proposal
 
 
-@dataclass(frozen=True)
-class ScoreBalance(TrainingLoss):
+class ScoreBalance(TrainingLoss, FrozenDataclass, eq=True):
     """``E |grad [log a(x', x) - log a(x, x') - log r(x', x)]|^2 + lambda E [a log a + (1 - a) log(1 - a)]`` (Eq. 10).
 
     r is the Metropolis-Hastings ratio ``p(x') q(x | x') / (p(x) q(x' | x))``, the gradient is in both points, and a in
@@ -52,25 +51,18 @@ class ScoreBalance(TrainingLoss):
     Algorithm 1 does not say which norm is clipped, nor the paper what C, lambda and the schedule of alpha are.
     """
 
-    proposal: Proposal
-    score: Callable[..., Array]
+    proposal: Proposal = instance(Proposal, "RandomWalk(0.5)")
+    score: Callable[..., Array] = function("(x)")
     score_parameters: tree.Tree = None
-    network: Callable[..., Array] = acceptance_network
-    regularization: float = 0.0
-    max_norm: float | None = None
+    network: Callable[..., Array] = function("(x_new, x, parameters)", default=acceptance_network)
+    regularization: float = number(default=0.0, ge=0)
+    max_norm: float | None = number(default=None, gt=0)
     pairs: str = "global"
-    alpha: tuple[float, float] = (0.0, 1.0)
+    alpha: tuple[float, float] = numbers(default=(0.0, 1.0), ge=0, le=1, least=2)
 
-    def __post_init__(self) -> None:
-        settle(self, "proposal", check_instance, Proposal, "RandomWalk(0.5)")
-        settle(self, "score", check_function, "(x)")
-        settle(self, "network", check_function, "(x_new, x, parameters)")
-        settle(self, "regularization", check_number, 0, closed=True)
-        if self.max_norm is not None:
-            settle(self, "max_norm", check_number, 0)
+    def __check_init__(self) -> None:
         if not isinstance(self.pairs, str) or self.pairs not in ("global", "local"):
             raise HyperparameterError(f"pairs is 'global' or 'local'; got {given(self.pairs)}")
-        settle(self, "alpha", check_numbers, 0, 1, least=2, closed=True)
         if len(self.alpha) > 2:
             raise HyperparameterError(f"alpha is (first, last); got {given(self.alpha)}")
 

@@ -7,8 +7,7 @@ modeling through stochastic differential equations" (2021), which names the two 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_function, check_instance, check_number, check_numbers, given, settle
+from xpsample.core.checks import check_count, check_function, check_instance, check_number, check_numbers, given
 from xpsample.core.errors import HyperparameterError, LogDensityError
+from xpsample.core.fields import FrozenDataclass, checked, function, instance, numbers
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.particles.batches import take_rows
 from xpsample.score_mh.losses import TrainingLoss, per_row, shaped, squares
@@ -43,8 +43,7 @@ PREDICTED: Mapping[str, Callable[..., Array]] = {
 """What a network predicts, of the noise and the data."""
 
 
-@dataclass(frozen=True)
-class DiffusionSchedule:
+class DiffusionSchedule(FrozenDataclass, eq=True):
     """The noised data ``x_t = a_t x_0 + sigma_t noise`` of a diffusion model at its timesteps.
 
     Parameters
@@ -57,16 +56,15 @@ class DiffusionSchedule:
         What the network is given as t, rising or falling; 0, 1, 2, ... when not given.
     """
 
-    signals: Sequence[float]
-    sigmas: Sequence[float]
-    times: Sequence[float] | None = None
+    signals: Sequence[float] = numbers(gt=0, least=2)
+    sigmas: Sequence[float] = numbers(gt=0, least=2)
+    times: Sequence[float] | None = checked(
+        partial(check_numbers, least=2),
+        default=None,
+        factory=lambda schedule: tuple(map(float, range(len(schedule.signals)))),
+    )
 
-    def __post_init__(self) -> None:
-        settle(self, "signals", check_numbers, 0, least=2)
-        settle(self, "sigmas", check_numbers, 0, least=2)
-        if self.times is None:
-            object.__setattr__(self, "times", tuple(map(float, range(len(self.signals)))))
-        settle(self, "times", check_numbers, least=2)
+    def __check_init__(self) -> None:
         assert self.times is not None
         counts = len(self.signals), len(self.sigmas), len(self.times)
         if len(set(counts)) > 1:
@@ -211,8 +209,7 @@ def diffusion_target(
     return Target(None, score=score, data=data, space=space, acceptance=acceptance)
 
 
-@dataclass(frozen=True)
-class DiffusionScore:
+class DiffusionScore(FrozenDataclass, eq=True):
     """The score of a `diffusion_target`, ``score(y, data)``, of positions with `axes` after the chains'."""
 
     network: Callable[..., Array]
@@ -254,8 +251,7 @@ def at_level(xp: Any, sigma: Array, table: Mapping[str, Array]) -> tuple[Array, 
     return xp.where(known, sigma, xp.nan), along(table["times"]), xp.exp(along(table["log_signals"]))
 
 
-@dataclass(frozen=True)
-class NoisePrediction(TrainingLoss):
+class NoisePrediction(TrainingLoss, FrozenDataclass, eq=True):
     """``E |network(a_t x_0 + sigma_t noise, t) - noise|^2``, t uniform over the timesteps (DDPM, Eq. 14).
 
     Parameters
@@ -267,15 +263,13 @@ class NoisePrediction(TrainingLoss):
         What the network learns to give, as for `diffusion_target`.
     """
 
-    schedule: DiffusionSchedule
-    network: Callable[..., Array]
+    schedule: DiffusionSchedule = instance(DiffusionSchedule, "variance_preserving(linear_betas())")
+    network: Callable[..., Array] = function("(x, t, parameters)")
     prediction: str = "noise"
 
     any_shape = True
 
-    def __post_init__(self) -> None:
-        settle(self, "schedule", check_instance, DiffusionSchedule, "variance_preserving(linear_betas())")
-        settle(self, "network", check_function, "(x, t, parameters)")
+    def __check_init__(self) -> None:
         check_prediction(self.prediction)
 
     def noise(self, rows: int, dim: int) -> Specs:

@@ -1,12 +1,12 @@
 """A learned acceptance function in place of a density ratio."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_function, check_instance, settle
+from xpsample.core.fields import FrozenDataclass, flag, function, instance
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel
 from xpsample.score_mh.activations import log_sigmoid
@@ -15,8 +15,7 @@ from xpsample.targets.acceptance import Acceptance
 from xpsample.targets.shaped import shape_of, values
 
 
-@dataclass(frozen=True, eq=False)
-class Learned(Acceptance):
+class Learned(Acceptance, FrozenDataclass):
     """By an acceptance function a that was trained for a proposal q (Score-MH).
 
     a gives the density ratio ``a(x', x) / a(x, x')`` over ``q(x | x') / q(x' | x)`` (Eq. 6). Any kernel can combine it
@@ -38,15 +37,10 @@ class Learned(Acceptance):
         of `proposal`, on the target itself. All else is refused.
     """
 
-    network: Callable[..., Array]
+    network: Callable[..., Array] = function("(x_new, x, parameters)")
     parameters: tree.Tree = field()
-    proposal: Proposal = field()
-    direct: bool = False
-
-    def __post_init__(self) -> None:
-        settle(self, "network", check_function, "(x_new, x, parameters)")
-        settle(self, "proposal", check_instance, Proposal, "RandomWalk(0.5)")
-        settle(self, "direct", check_flag)
+    proposal: Proposal = instance(Proposal, "RandomWalk(0.5)")
+    direct: bool = flag(default=False)
 
     @property
     def only_with(self) -> Kernel | None:

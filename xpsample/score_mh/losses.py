@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from array_api_compat import array_namespace
 
@@ -22,7 +23,12 @@ class TrainingLoss(ABC):
         Whether rows may be arrays of more axes, such as images; else they are vectors.
     """
 
-    constants: tree.Tree = None
+    if TYPE_CHECKING:  # subclasses have it as a field or as a property
+
+        @property
+        def constants(self) -> tree.Tree: ...
+    else:
+        constants = None
     any_shape = False
 
     @abstractmethod

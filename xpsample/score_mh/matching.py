@@ -1,7 +1,6 @@
 """Score matching: losses whose minimum is the score of the data (Score-MH, Section 3.1)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -9,7 +8,8 @@ from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_function, check_number, check_numbers, settle
+from xpsample.core.checks import check_count, check_number
+from xpsample.core.fields import FrozenDataclass, count, function, number, numbers
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.particles.batches import take_rows
 from xpsample.score_mh.derivatives import transposed_jacobian_product
@@ -17,8 +17,7 @@ from xpsample.score_mh.losses import TrainingLoss, per_row, shaped, squares
 from xpsample.score_mh.networks import conditional_score_network, score_network
 
 
-@dataclass(frozen=True)
-class ExactTrace(TrainingLoss):
+class ExactTrace(TrainingLoss, FrozenDataclass, eq=True):
     """``E [|s(x)|^2 / 2 + tr J(x)]`` (Eq. 2; Hyvarinen 2005), with J the Jacobian of s; dim derivatives of s a row.
 
     Parameters
@@ -27,10 +26,7 @@ class ExactTrace(TrainingLoss):
         ``s(x, parameters)``, (*rows, dim) to the same.
     """
 
-    network: Callable[..., Array] = score_network
-
-    def __post_init__(self) -> None:
-        settle(self, "network", check_function, "(x, parameters)")
+    network: Callable[..., Array] = function("(x, parameters)", default=score_network)
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {}
@@ -43,8 +39,7 @@ class ExactTrace(TrainingLoss):
         return _implicit(self.network, parameters, x, xp.broadcast_to(directions, (dim, *x.shape)), float(dim))
 
 
-@dataclass(frozen=True)
-class Sliced(TrainingLoss):
+class Sliced(TrainingLoss, FrozenDataclass, eq=True):
     """``E [|s(x)|^2 / 2 + v' J(x) v]`` with v standard normal (Eq. 3; Song, Garg, Shi & Ermon 2019).
 
     Parameters
@@ -55,12 +50,8 @@ class Sliced(TrainingLoss):
         ``s(x, parameters)``, (*rows, dim) to the same.
     """
 
-    projections: int = 1
-    network: Callable[..., Array] = score_network
-
-    def __post_init__(self) -> None:
-        settle(self, "projections", check_count)
-        settle(self, "network", check_function, "(x, parameters)")
+    projections: int = count(default=1)
+    network: Callable[..., Array] = function("(x, parameters)", default=score_network)
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {"direction": Normal((self.projections, rows, dim))}
@@ -71,8 +62,7 @@ class Sliced(TrainingLoss):
         return _implicit(self.network, parameters, x, noise["direction"], 1.0)
 
 
-@dataclass(frozen=True)
-class Denoising(TrainingLoss):
+class Denoising(TrainingLoss, FrozenDataclass, eq=True):
     """``E |s(x + sigma xi) + xi / sigma|^2`` (Eq. 4; Vincent 2011): the score of the data with noise added.
 
     Parameters
@@ -84,14 +74,10 @@ class Denoising(TrainingLoss):
         ``s(x, parameters)``, (rows, dim) or (rows, *shape) to the same.
     """
 
-    sigma: float
-    network: Callable[..., Array] = score_network
+    sigma: float = number(gt=0)
+    network: Callable[..., Array] = function("(x, parameters)", default=score_network)
 
     any_shape = True
-
-    def __post_init__(self) -> None:
-        settle(self, "sigma", check_number, 0)
-        settle(self, "network", check_function, "(x, parameters)")
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {"added": Normal((rows, dim))}
@@ -104,8 +90,7 @@ class Denoising(TrainingLoss):
         return array_namespace(x).mean(squares(error))
 
 
-@dataclass(frozen=True)
-class AnnealedDenoising(TrainingLoss):
+class AnnealedDenoising(TrainingLoss, FrozenDataclass, eq=True):
     """Denoising at many noise levels by one network: ``E |sigma s(x + sigma xi, sigma) + xi|^2`` (Song & Ermon 2019).
 
     Each row draws one of the levels. The factor sigma weights the losses of the levels by sigma^2.
@@ -118,14 +103,10 @@ class AnnealedDenoising(TrainingLoss):
         ``s(x, sigma, parameters)``, with x (rows, dim) or (rows, *shape) and sigma (rows).
     """
 
-    sigmas: tuple[float, ...]
-    network: Callable[..., Array] = conditional_score_network
+    sigmas: tuple[float, ...] = numbers(gt=0)
+    network: Callable[..., Array] = function("(x, sigma, parameters)", default=conditional_score_network)
 
     any_shape = True
-
-    def __post_init__(self) -> None:
-        settle(self, "sigmas", check_numbers, 0)
-        settle(self, "network", check_function, "(x, sigma, parameters)")
 
     def noise(self, rows: int, dim: int) -> Specs:
         return {"added": Normal((rows, dim)), "level": Uniform((rows,))}

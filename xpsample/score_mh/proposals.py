@@ -6,14 +6,14 @@ They give what a balance loss needs: draws, log densities, and their gradients i
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
 from xpsample.core.errors import BackendError
+from xpsample.core.fields import FrozenDataclass, checked
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, check_reals, per_coordinate, sqrt
 from xpsample.kernels import MALA, PCN, RWM, Kernel
 from xpsample.score_mh.derivatives import transposed_jacobian_product
@@ -53,8 +53,15 @@ class Proposal(ABC):
         """Gradients of ``log q(x' | x)`` in x' and in x, both (*chains, dim); ``score(x, *args)`` if needed."""
 
 
-@dataclass(frozen=True, eq=False)
-class RandomWalk(Proposal):
+def _check(name: str, value: Any, high: float = math.inf) -> Any:
+    """A number or an array in a range; the numbers of an array that is traced are not looked at."""
+    try:
+        return check_range(name, value, 0, high)
+    except BackendError:
+        return check_reals(name, value, "a number or an array of the positions' library")
+
+
+class RandomWalk(Proposal, FrozenDataclass):
     """``x' = x + step_size xi``, as `RWM` proposes.
 
     Parameters
@@ -63,10 +70,7 @@ class RandomWalk(Proposal):
         In units of x.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", _check)
+    step_size: float | Array = checked(_check, kind=PER_CHAIN)
 
     @property
     def kernel(self) -> Kernel:
@@ -84,8 +88,7 @@ class RandomWalk(Proposal):
         return -pull, pull
 
 
-@dataclass(frozen=True, eq=False)
-class LangevinProposal(Proposal):
+class LangevinProposal(Proposal, FrozenDataclass):
     """``x' = x + eta s(x) + sqrt(2 eta) xi``, as `MALA` and `ULA` propose; eta is epsilon^2 / 2 of the paper.
 
     Parameters
@@ -98,12 +101,9 @@ class LangevinProposal(Proposal):
     The gradient in x goes through the score: it takes a product with the transposed Jacobian of s.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
+    step_size: float | Array = checked(_check, kind=PER_CHAIN)
 
     needs_score = True
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", _check)
 
     @property
     def kernel(self) -> Kernel:
@@ -125,8 +125,7 @@ class LangevinProposal(Proposal):
         return -pull, pull + eta * transposed_jacobian_product(score, x, pull, *args)
 
 
-@dataclass(frozen=True, eq=False)
-class CrankNicolson(Proposal):
+class CrankNicolson(Proposal, FrozenDataclass):
     """``x' = sqrt(1 - beta^2) x + beta xi``, as `PCN` proposes with the reference N(0, I): standardise the data.
 
     Parameters
@@ -135,10 +134,7 @@ class CrankNicolson(Proposal):
         Factor of the noise, in (0, 1].
     """
 
-    beta: float | Array = field(metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "beta", _check, 1.0)
+    beta: float | Array = checked(partial(_check, high=1.0), kind=PER_CHAIN)
 
     @property
     def kernel(self) -> Kernel:
@@ -161,11 +157,3 @@ class CrankNicolson(Proposal):
         """The factor of x."""
         beta = per_coordinate(self.beta)
         return sqrt(array_namespace(x), 1.0 - beta * beta)
-
-
-def _check(name: str, value: Any, high: float = math.inf) -> Any:
-    """A number or an array in a range; the numbers of an array that is traced are not looked at."""
-    try:
-        return check_range(name, value, 0, high)
-    except BackendError:
-        return check_reals(name, value, "a number or an array of the positions' library")

@@ -1,12 +1,12 @@
 """The course of an optimisation: parameters, weights and means under them, row by row."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_function, check_instance, check_text, settle
+from xpsample.core.checks import check_function, check_instance
 from xpsample.core.errors import CapabilityError
+from xpsample.core.fields import checked, flag, text
 from xpsample.core.tree import Tree
 from xpsample.kernels.kernel import Info
 from xpsample.sosmc.kernel import SOSMCState
@@ -14,7 +14,13 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder, check_rows
 
 
-@dataclass(frozen=True, eq=False)
+def _check_means(name: str, value: Any) -> Any:
+    means = check_instance(name, value, Mapping, '{"reward": reward}')
+    for key, function in means.items():
+        check_function(f"{name}[{key!r}]", function, "(x)")
+    return means
+
+
 class SOSMCHistory(Recorder):
     """The course of SOSMC: a dict of arrays (draw, *runs).
 
@@ -30,17 +36,10 @@ class SOSMCHistory(Recorder):
         Whether to keep the parameters.
     """
 
-    means: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
-    parameters: bool = True
-    name: str = "history"
+    means: Mapping[str, Callable[[Array], Array]] = checked(_check_means, default=None, factory=lambda history: {})
+    parameters: bool = flag(default=True)
+    name: str = text(default="history")
     chain_axis: ClassVar[int | None] = 1
-
-    def __post_init__(self) -> None:
-        settle(self, "name", check_text)
-        settle(self, "parameters", check_flag)
-        settle(self, "means", check_instance, Mapping, '{"reward": reward}')
-        for name, function in self.means.items():
-            check_function(f"means[{name!r}]", function, "(x)")
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         if not isinstance(state, SOSMCState):

@@ -5,23 +5,19 @@ Algorithm 1, App. A and Remark 4.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import (
-    check_count,
-    check_function,
-    check_instance,
     check_number,
     check_result,
     errors_of_functions,
     given,
-    settle,
 )
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, checked, count, function, instance, number
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import of_move, of_moves
 from xpsample.kernels.following import of_chains, with_chains
@@ -39,8 +35,7 @@ from xpsample.targets.point import Capability, Point
 from xpsample.targets.prepared import PreparedTarget
 
 
-@dataclass(frozen=True)
-class Adaptation:
+class Adaptation(FrozenDataclass, eq=True):
     """A step size that follows the effective sample size (Remark 4).
 
     After an iteration with an ESS below ``threshold * particles`` it is divided by `factor`, else multiplied by it.
@@ -55,16 +50,13 @@ class Adaptation:
         Bounds, in units of the step size.
     """
 
-    threshold: float = 0.95
-    factor: float = 1.01
-    least: float = 0.0
-    most: float = float("inf")
+    threshold: float = number(default=0.95, ge=0, le=1)
+    factor: float = number(default=1.01, gt=1)
+    least: float = number(default=0.0, ge=0)
+    most: float = number(default=float("inf"), gt=0, infinite=True)
 
-    def __post_init__(self) -> None:
-        settle(self, "threshold", check_number, 0, 1, closed=True)
-        settle(self, "factor", check_number, 1)
-        settle(self, "least", check_number, 0, closed=True)
-        settle(self, "most", check_number, self.least, infinite=True)
+    def __check_init__(self) -> None:
+        check_number("most", self.most, self.least, infinite=True)
 
     def update(self, xp: Any, value: Array, ess: Array, particles: int) -> Array:
         """The next value, from arrays that broadcast against each other."""
@@ -95,7 +87,21 @@ class SOSMCState(NamedTuple):
         return self.base.point
 
 
-@dataclass(frozen=True, eq=False)
+def _as_loss(name: str, value: Any) -> Loss:
+    if isinstance(value, Loss):
+        return value
+    if not callable(value) or isinstance(value, type):
+        raise HyperparameterError(f"{name} must be a Loss or a function h(x, parameters); got {given(value)}")
+    return Expectation(value)
+
+
+def _as_move(name: str, value: Any) -> Move[Any]:
+    move = Reversible(value) if isinstance(value, Kernel) else value
+    if not isinstance(move, Move):
+        raise HyperparameterError(f"{name} must be a Move or a Kernel; got {given(value)}")
+    return move
+
+
 class SOSMC(Kernel[SOSMCState, Info]):
     """Minimises a loss whose gradient is an expectation over pi_theta, with weighted particles that follow theta.
 
@@ -155,39 +161,24 @@ class SOSMC(Kernel[SOSMCState, Info]):
     True
     """
 
-    loss: Any
-    move: Any
-    optimizer: Optimizer
-    threshold: float = 0.5
-    resampling: Resampling = Multinomial()
-    adapt_move: Adaptation | None = None
-    adapt_optimizer: Adaptation | None = None
-    moves: int = 1
-    initial: Callable[[Array], Array] | None = None
+    loss: Any = checked(_as_loss)
+    move: Any = checked(_as_move)
+    optimizer: Optimizer = checked(check_optimizer)
+    threshold: float = number(default=0.5, ge=0, le=1)
+    resampling: Resampling = instance(Resampling, "Multinomial()", default=Multinomial())
+    adapt_move: Adaptation | None = instance(Adaptation, "Adaptation()", default=None)
+    adapt_optimizer: Adaptation | None = instance(Adaptation, "Adaptation()", default=None)
+    moves: int = count(default=1)
+    initial: Callable[[Array], Array] | None = function("(x)", default=None)
 
     traits = Trait.NONE  # weighted particles, which no kernel around them would weigh
 
-    def __post_init__(self) -> None:
-        settle(self, "threshold", check_number, 0, 1, closed=True)
-        settle(self, "optimizer", check_optimizer)
-        settle(self, "resampling", check_instance, Resampling, "Multinomial()")
-        settle(self, "moves", check_count)
-        settle(self, "initial", check_function, "(x)", optional=True)
+    def __check_init__(self) -> None:
         if self.initial is not None and isinstance(self.move, Unweighted | SingleChain):
             raise HyperparameterError(
                 f"initial weighs the start, and particles of {type(self.move).__name__} are not weighed by where they "
                 "are: leave it out, or take LangevinMove or a kernel"
             )
-        for name in ("adapt_move", "adapt_optimizer"):
-            settle(self, name, check_instance, Adaptation, "Adaptation()", optional=True)
-        if not isinstance(self.loss, Loss):
-            if not callable(self.loss) or isinstance(self.loss, type):
-                raise HyperparameterError(f"loss must be a Loss or a function h(x, parameters); got {given(self.loss)}")
-            object.__setattr__(self, "loss", Expectation(self.loss))
-        if isinstance(self.move, Kernel):
-            object.__setattr__(self, "move", Reversible(self.move))
-        if not isinstance(self.move, Move):
-            raise HyperparameterError(f"move must be a Move or a Kernel; got {given(self.move)}")
         if isinstance(self.move, SingleChain) and self.threshold:
             raise HyperparameterError("the time average of SingleChain is not resampled: take threshold=0")
         if self.adapt_move is not None and self.move.step_size is None:

@@ -4,16 +4,15 @@ Particles and weights are constants (App. F.3). Except for a user's own H, each 
 a sum of coefficients times potentials U_theta (Lemma 5), so an iteration takes one gradient in the parameters.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.checks import check_function, check_instance, check_number, check_result, given, settle
+from xpsample.core.checks import check_result, given
 from xpsample.core.errors import FunctionError, HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.fields import FrozenDataclass, function, instance, number, parameter
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.particles.batches import Batches, batch_specs, draw_batch
@@ -22,7 +21,7 @@ from xpsample.targets.point import Capability, Point
 from xpsample.targets.prepared import PreparedTarget
 
 
-class Loss(ABC):
+class Loss(FrozenDataclass):
     """What is minimised. Final subclasses are frozen dataclasses.
 
     Attributes
@@ -36,7 +35,7 @@ class Loss(ABC):
     evaluations: ClassVar[Evaluations] = Evaluations()
 
     if TYPE_CHECKING:  # losses have it as a class attribute, or `declared`
-        requires: Capability
+        requires: ClassVar[Capability]
     else:
 
         @property
@@ -68,8 +67,7 @@ class Loss(ABC):
         """
 
 
-@dataclass(frozen=True)
-class MarginalLikelihood(Loss):
+class MarginalLikelihood(Loss, eq=True):
     """``-log p_theta(y)``, with U_theta(x) = -log p_theta(x, y) and pi_theta the posterior of x: H is grad U."""
 
     requires = Capability.NONE
@@ -83,7 +81,6 @@ class MarginalLikelihood(Loss):
         return family_of(target).potential_gradient(parameters, point.x, weights)
 
 
-@dataclass(frozen=True, eq=False)
 class EnergyModel(Loss):
     """The negative log-likelihood of data under pi_theta. Its gradient is the mean of grad U over data minus E grad U.
 
@@ -92,12 +89,9 @@ class EnergyModel(Loss):
     data : Batches
     """
 
-    data: Batches
+    data: Batches = instance(Batches, "RowBatches(rows)")
 
     requires = Capability.NONE
-
-    def __post_init__(self) -> None:
-        settle(self, "data", check_instance, Batches, "RowBatches(rows)")
 
     def noise(self, x: Array) -> Specs:
         return batch_specs(self.data, x)
@@ -108,7 +102,6 @@ class EnergyModel(Loss):
         return _against_batch(target, parameters, point.x, -weights, self.data, noise, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
 class RewardForwardKL(Loss):
     """``-E R + beta KL(pi_ref || pi_theta)``, with the gradient of Eq. 24.
 
@@ -122,16 +115,13 @@ class RewardForwardKL(Loss):
         Draws of pi_ref; needed unless beta is 0.
     """
 
-    reward: Callable[[Array], Array]
-    beta: float = 0.0
-    reference: Batches | None = None
+    reward: Callable[[Array], Array] = function("(x)")
+    beta: float = number(default=0.0, ge=0)
+    reference: Batches | None = instance(Batches, "RowBatches(rows)", default=None)
 
     requires = Capability.NONE
 
-    def __post_init__(self) -> None:
-        settle(self, "reward", check_function, "(x)")
-        settle(self, "beta", check_number, 0, closed=True)
-        settle(self, "reference", check_instance, Batches, "RowBatches(rows)", optional=True)
+    def __check_init__(self) -> None:
         if self.beta and self.reference is None:
             raise HyperparameterError("beta > 0 needs draws of the reference: RewardForwardKL(..., reference=...)")
 
@@ -148,7 +138,6 @@ class RewardForwardKL(Loss):
         return _against_batch(target, parameters, point.x, coefficients, self.reference, noise, self.beta)
 
 
-@dataclass(frozen=True, eq=False)
 class RewardReverseKL(Loss):
     """``-E R + beta KL(pi_theta || pi_0)``, with the gradient of Eq. 25.
 
@@ -165,16 +154,12 @@ class RewardReverseKL(Loss):
         given.
     """
 
-    reward: Callable[[Array], Array]
-    beta: float | Array = field(metadata=PER_CHAIN)
+    reward: Callable[[Array], Array] = function("(x)")
+    beta: float | Array = parameter(ge=0)
     reference: tree.Tree | None = None
 
     requires = Capability.LOG_DENSITY
     evaluations: ClassVar[Evaluations] = Evaluations(log_density=1)  # of pi_0
-
-    def __post_init__(self) -> None:
-        settle(self, "reward", check_function, "(x)")
-        settle(self, "beta", check_range, 0, closed=True)
 
     def noise(self, x: Array) -> Specs:
         return {}
@@ -189,7 +174,6 @@ class RewardReverseKL(Loss):
         return family_of(target).potential_gradient(parameters, point.x, coefficients)
 
 
-@dataclass(frozen=True, eq=False)
 class Expectation(Loss):
     """A loss with ``grad loss = E H(x, theta)``, for a user's H. SOSMC makes this of a plain function.
 
@@ -200,12 +184,9 @@ class Expectation(Loss):
         are (*runs, particles, ...); for a single run they are (particles, ...).
     """
 
-    h: Callable[[Array, tree.Tree], tree.Tree]
+    h: Callable[[Array, tree.Tree], tree.Tree] = function("(x, parameters)")
 
     requires = Capability.NONE
-
-    def __post_init__(self) -> None:
-        settle(self, "h", check_function, "(x, parameters)")
 
     def noise(self, x: Array) -> Specs:
         return {}
@@ -232,7 +213,6 @@ class Expectation(Loss):
         return tree.map(mean, terms)
 
 
-@dataclass(frozen=True, eq=False)
 class Surrogate(Loss):
     """A loss whose gradient is that of a user's scalar in the parameters alone.
 
@@ -243,12 +223,9 @@ class Surrogate(Loss):
         gradient choice differentiates it.
     """
 
-    function: Callable[[tree.Tree, Array, Array], Array]
+    function: Callable[[tree.Tree, Array, Array], Array] = function("(parameters, x, weights)")
 
     requires = Capability.NONE
-
-    def __post_init__(self) -> None:
-        settle(self, "function", check_function, "(parameters, x, weights)")
 
     def noise(self, x: Array) -> Specs:
         return {}

@@ -5,22 +5,22 @@ The parameters go from theta_{k-1}, with the member `before` of the family, to t
 
 import copy
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_function, check_instance, check_number, check_result, settle
+from xpsample.core.checks import check_result
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.fields import FrozenDataclass, function, instance, number, parameter
+from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.following import follow, following
-from xpsample.kernels.kernel import Info, Kernel, State, normal_like, select, with_position
+from xpsample.kernels.kernel import Info, Kernel, State, advance, normal_like, select, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import Tuning
 from xpsample.particles.weights import NEEDED_TO_WEIGH
@@ -31,7 +31,7 @@ Drift = Callable[[BoundTarget, Point], Array]
 Stepper = TypeVar("Stepper")
 
 
-class Move(ABC, Generic[State]):
+class Move(FrozenDataclass, Generic[State]):
     """One propagation of all particles, generic in its state. Final subclasses are frozen dataclasses.
 
     SOSMC calls `weigh`, resamples where needed, and calls `step`. A move gives weights in one of the two, or in
@@ -53,7 +53,7 @@ class Move(ABC, Generic[State]):
         def step_size(self) -> float | Array | None: ...
 
         requires: ClassVar[Capability]
-        tuning_inside: Kernel[Any, Any] | None
+        tuning_inside: ClassVar[Kernel[Any, Any] | None]
     else:
         tuning_inside = None
 
@@ -102,7 +102,6 @@ class LangevinState(NamedTuple):
     drift: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class LangevinMove(WeighedAfterwards[LangevinState]):
     """The unadjusted move ``x' = x + gamma d_{k-1}(x) + sqrt(2 gamma) sigma xi``, weighted by App. A.1 and Alg. 2.
 
@@ -123,13 +122,13 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
     A particle that leaves the finite numbers stays where it was with weight 0, until resampling replaces it.
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN)
-    noise_scale: float = 1.0
-    drift: Drift | None = None
+    step_size: Any = parameter(default=None, gt=0)
+    noise_scale: float = number(default=1.0, gt=0)
+    drift: Drift | None = function("(target, point)", default=None)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
                 "LangevinMove needs a step_size: its weights are right for any, and it accepts every move, so that no "
@@ -137,9 +136,6 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
                 "adapt_move=Adaptation(), which makes it follow the effective sample size; or take a move that is "
                 "tuned, such as MALA()"
             )
-        settle(self, "step_size", check_range, 0)
-        settle(self, "noise_scale", check_number, 0)
-        settle(self, "drift", check_function, "(target, point)", optional=True)
 
     def init(self, target: BoundTarget, x: Array) -> LangevinState:
         return self._at(target, x)
@@ -173,7 +169,6 @@ def _drift_of(state: LangevinState) -> Array:
     return state.point.score if state.drift is None else state.drift
 
 
-@dataclass(frozen=True, eq=False)
 class Unweighted(Move[Any]):
     """Another move without its weights: persistent particles that lag behind pi_theta.
 
@@ -185,10 +180,7 @@ class Unweighted(Move[Any]):
     move : Move
     """
 
-    move: Move[Any]
-
-    def __post_init__(self) -> None:
-        settle(self, "move", check_instance, Move, "LangevinMove(0.1)")
+    move: Move[Any] = instance(Move, "LangevinMove(0.1)")
 
     @declared
     def requires(self) -> Capability:
@@ -224,7 +216,6 @@ class Unweighted(Move[Any]):
         return state, None, info
 
 
-@dataclass(frozen=True, eq=False)
 class Reversible(Move[Any]):
     """A kernel that leaves pi_theta invariant, such as MALA, RWM or HMC: ``log G = U_{k-1}(x) - U_k(x)`` (App. A.2).
 
@@ -240,7 +231,7 @@ class Reversible(Move[Any]):
 
     kernel: Kernel
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         langevin = "its weights would be wrong; LangevinMove(step_size, drift=...) weighs unadjusted moves"
         check_base("SOSMC", self.kernel, NEEDED_TO_WEIGH | {Trait.INVARIANT: langevin})
         following("SOSMC", self.kernel)
@@ -282,7 +273,7 @@ class Reversible(Move[Any]):
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
     ) -> tuple[Any, None, Info]:
         state = follow(self._moving, after, state, state.point)
-        state, info = self._moving.step(after, state, noise)
+        state, info = advance(self._moving, after, state, noise)
         return state, None, info
 
 

@@ -5,16 +5,16 @@ Carlo" (2021); the SOSMC paper, App. C and E.1.
 """
 
 import math
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import array_api_extra as xpx
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, settle
+from xpsample.core.checks import check_count
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
+from xpsample.core.fields import count, parameter
+from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, normal_like
 from xpsample.sosmc.moves import WeighedAfterwards
@@ -22,7 +22,6 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
-@dataclass(frozen=True, eq=False)
 class SingleChain(WeighedAfterwards[ChainState]):
     """ULA from the last particle, as many steps as there are particles, which become the chain's positions in order.
 
@@ -37,19 +36,17 @@ class SingleChain(WeighedAfterwards[ChainState]):
         At least 0 and below the number of particles; the paper takes half of it.
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN)
-    burn_in: int = 0
+    step_size: Any = parameter(default=None, gt=0)
+    burn_in: int = count(default=0, ge=0)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
                 "SingleChain needs a step_size: it is ULA, whose bias no acceptance tells. One that ULA is tuned to on "
                 "the first target, or smaller, is a start: sample(target, ULA(), ...).kernel.step_size"
             )
-        settle(self, "step_size", check_range, 0)
-        settle(self, "burn_in", check_count, 0)
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         check_count("burn_in", self.burn_in, 0, x.shape[-2] - 1)

@@ -1,12 +1,11 @@
 """Particles with momenta that follow a moving pi_theta, weighted (Remark 2 of the SOSMC paper)."""
 
 import math
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, exp, per_coordinate, sqrt
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import exp, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import Info, normal_like, select
 from xpsample.sosmc.moves import WeighedAfterwards
@@ -22,7 +21,6 @@ class UnderdampedMoveState(NamedTuple):
     moving: Array
 
 
-@dataclass(frozen=True, eq=False)
 class UnderdampedMove(WeighedAfterwards[UnderdampedMoveState]):
     """Underdamped Langevin dynamics, weighted: a part of the momentum is drawn anew, then a leapfrog step is made.
 
@@ -43,14 +41,10 @@ class UnderdampedMove(WeighedAfterwards[UnderdampedMoveState]):
     A particle that leaves the finite numbers stays where it was with weight 0, until resampling replaces it.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
-    friction: Any = field(default=1.0, metadata=PER_CHAIN)
+    step_size: Any = parameter(gt=0)
+    friction: Any = parameter(default=1.0, ge=0)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
-        settle(self, "friction", check_range, 0, closed=True)
 
     def init(self, target: BoundTarget, x: Array) -> UnderdampedMoveState:
         rest = target.xp.zeros_like(x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_count, check_numbers, settle, settle_given
+from xpsample.core.checks import check_count, check_numbers
 from xpsample.core.errors import PositionError
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete, all_states, as_index, check_kind, check_shape_of_values
@@ -50,7 +50,8 @@ class Categorical(Discrete):
     _table: Any = field(default=None, repr=False)  # (variables, choices) or (1, choices), where x lives
 
     def __post_init__(self) -> None:
-        settle_given(self, "shape", check_shape_of_values)
+        if self.shape is not None:
+            object.__setattr__(self, "shape", check_shape_of_values("shape", self.shape))
         values = self.values
         nested = isinstance(values, (list, tuple)) and bool(values) and isinstance(values[0], (list, tuple))
         rows = tuple(check_numbers("values", row) for row in (values if nested else [values]))
@@ -181,8 +182,9 @@ class OneHot(Discrete):
     _numbers: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        settle(self, "choices", check_count, 2)
-        settle_given(self, "shape", check_shape_of_values)
+        object.__setattr__(self, "choices", check_count("choices", self.choices, 2))
+        if self.shape is not None:
+            object.__setattr__(self, "shape", check_shape_of_values("shape", self.shape))
 
     def first(self, dim: int) -> np.ndarray:
         return np.tile(np.eye(self.choices)[0], self.variables(dim))

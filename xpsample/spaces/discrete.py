@@ -16,7 +16,7 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_count, settle_given
+from xpsample.core.checks import check_count
 from xpsample.core.errors import PositionError
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.space import Space, check_shape
@@ -171,7 +171,8 @@ class TwoValues(Discrete):
         """The first value; the other one is 1."""
 
     def __post_init__(self) -> None:
-        settle_given(self, "shape", check_shape_of_values)
+        if self.shape is not None:
+            object.__setattr__(self, "shape", check_shape_of_values("shape", self.shape))
 
     def first(self, dim: int) -> np.ndarray:
         return np.full(dim, float(self.low))

@@ -1,14 +1,13 @@
 """What self-repulsive dynamics remembers: past positions with their scores, and which of them repel."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_flag, settle
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass, count, flag
 from xpsample.core.hyperparameters import check_range, check_reals
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Point
@@ -21,8 +20,7 @@ class Past(NamedTuple):
     score: Array
 
 
-@dataclass(frozen=True)
-class History(ABC):
+class History(FrozenDataclass, eq=True):
     """Which M past positions repel. Final subclasses are frozen dataclasses.
 
     Attributes
@@ -35,14 +33,9 @@ class History(ABC):
         Whether repulsion begins with the first stored position, and not after M c steps.
     """
 
-    size: int
-    every: int = 1
-    padded: bool = False
-
-    def __post_init__(self) -> None:
-        settle(self, "size", check_count)
-        settle(self, "every", check_count)
-        settle(self, "padded", check_flag)
+    size: int = count()
+    every: int = count(default=1)
+    padded: bool = flag(default=False)
 
     @property
     @abstractmethod
@@ -58,8 +51,7 @@ class History(ABC):
         """The M positions that repel theta_n, newest first, and how many are stored (0-d; M or more is all)."""
 
 
-@dataclass(frozen=True)
-class Rolling(History):
+class Rolling(History, eq=True):
     """theta_{k - jc}, j = 1..M, exactly Eq. 3. Keeps M c positions and as many scores per chain.
 
     Parameters
@@ -95,8 +87,7 @@ class Rolling(History):
         return Past(past.x[..., first :: self.every, :], past.score[..., first :: self.every, :]), n // self.every
 
 
-@dataclass(frozen=True)
-class Thinned(History):
+class Thinned(History, eq=True):
     """Every c steps the newest position enters a buffer of M: theta_{ic} with ic < k. Keeps M positions and scores.
 
     At the steps k = c, 2 c, ... it equals `Rolling`; in between, the newest position is less than c steps old.
@@ -137,15 +128,13 @@ def empty(xp: Any, x: Array, positions: int) -> Past:
     return Past(zeros + 0.0, zeros + 0.0)
 
 
-def check_past(name: str, value: Any, size: int) -> Array | None:
-    """M = `size` positions, or None."""
-    if value is None:
-        return None
+def check_past(name: str, value: Any, size: int) -> None:
+    """Raise HyperparameterError unless `value` has M = `size` positions."""
     wanted = f"an array (M, dim) or (M, *chains, dim) with the M = {size} positions of the history"
     shape = tuple(check_reals(name, value, wanted).shape)
     if len(shape) < 2 or shape[0] != size:
         raise HyperparameterError(f"{name} must be {wanted}; got the shape {shape}")
-    return check_range(name, value)
+    check_range(name, value)
 
 
 def begin(target: BoundTarget, x: Array, history: History, given: Array | None) -> tuple[Past, Array]:

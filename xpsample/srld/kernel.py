@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_instance, settle
 from xpsample.core.declared import declared
-from xpsample.core.hyperparameters import PER_CHAIN, ROWS_OF_POSITIONS, per_coordinate
+from xpsample.core.fields import flag, instance
+from xpsample.core.hyperparameters import ROWS_OF_POSITIONS, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.compose import check_base
-from xpsample.kernels.kernel import Kernel
+from xpsample.kernels.kernel import Kernel, advance
 from xpsample.kernels.schedules import with_field
-from xpsample.kernels.strength import Strength, Waiting, as_strength, check_strength
+from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import warming
 from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
@@ -97,7 +97,6 @@ class Repelled(SameRatioTarget):
         return FiniteDifference().along(self.score, x, v)
 
 
-@dataclass(frozen=True, eq=False)
 class SRLD(Kernel[SRLDState, Any]):
     """A Langevin-type kernel whose score is s(x) + alpha g(x; past), g Stein's force from its past positions (Eq. 3).
 
@@ -145,22 +144,17 @@ class SRLD(Kernel[SRLDState, Any]):
     """
 
     base: Kernel
-    alpha: float | Array | Strength | None = field(default=None, metadata=PER_CHAIN)
-    history: History = Thinned(10, 10)
-    kernel: PairKernel = RBF()
-    shared: bool = False
+    alpha: float | Array | Strength | None = strength(
+        Measured, default=None, factory=lambda srld: Balanced(10 * srld.history.size)
+    )
+    history: History = instance(History, "Rolling(10, 20)", default=Thinned(10, 10))
+    kernel: PairKernel = instance(PairKernel, "RBF()", default=RBF())
+    shared: bool = flag(default=False)
     past: Array | None = field(default=None, metadata=ROWS_OF_POSITIONS)
-    _strength: Strength = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        settle(self, "history", check_instance, History, "Rolling(10, 20)")
-        if self.alpha is None:
-            object.__setattr__(self, "alpha", Balanced(10 * self.history.size))
-        settle(self, "alpha", check_strength, Measured)
-        object.__setattr__(self, "_strength", as_strength(self.alpha))
-        settle(self, "kernel", check_instance, PairKernel, "RBF()")
-        settle(self, "shared", check_flag)
-        settle(self, "past", check_past, self.history.size)
+    def __check_init__(self) -> None:
+        if self.past is not None:
+            check_past("past", self.past, self.history.size)
         check_base(
             "SRLD",
             self.base,
@@ -178,6 +172,11 @@ class SRLD(Kernel[SRLDState, Any]):
     def traits(self) -> Trait:
         together = Trait.SEPARATE if self.shared else Trait.NONE
         return self.base.traits & ~(Trait.INVARIANT | together)
+
+    @property
+    def _strength(self) -> Strength:
+        strength: Strength = self.derived("alpha")
+        return strength
 
     def init(self, target: BoundTarget, x: Array) -> SRLDState:
         xp = target.xp
@@ -202,7 +201,7 @@ class SRLD(Kernel[SRLDState, Any]):
             alpha, strength = self._strength.update(xp, ready, alpha, point.score, force, strength)
         alpha_now = xp.where(ready, alpha, 0.0)
         repelled = Repelled(target, past, alpha_now, self.kernel, sigma, self.base.requires)
-        base, info = self.base.step(repelled, state.base, noise)
+        base, info = advance(self.base, repelled, state.base, noise)
         if isinstance(self._strength, Waiting):  # a warm-up: the past has not begun
             return state._replace(base=base), info
         memory = self.history.push(xp, state.past, state.n, point)
@@ -240,4 +239,4 @@ def _repel(
 
 @warming.register
 def _warming(kernel: SRLD) -> Any:
-    return with_field(kernel, "strength", Waiting(kernel._strength))
+    return with_field(kernel, "alpha", Waiting(kernel._strength))

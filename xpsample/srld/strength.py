@@ -1,12 +1,10 @@
 """A repulsion strength alpha that is measured: the ratio of the two forces (App. A)."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, settle
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.fields import FrozenDataclass, count, parameter
 from xpsample.core.tree import Tree
 from xpsample.kernels.strength import Strength
 
@@ -35,8 +33,7 @@ class ForceSums(NamedTuple):
     force: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Balanced(Measured):
+class Balanced(Measured, FrozenDataclass):
     """``alpha = sum |s(theta_k)| / sum |g(theta_k)|`` over a number of steps, then held; 0 until then (App. A).
 
     The paper sums over the first M c steps, when there is no past yet for g. Here the base kernel makes the first M c
@@ -50,12 +47,8 @@ class Balanced(Measured):
         Multiplies the ratio, at least 0; broadcasts against the chain axes.
     """
 
-    steps: int
-    scale: float | Array = field(default=1.0, metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "scale", check_range, 0, closed=True)
-        settle(self, "steps", check_count)
+    steps: int = count()
+    scale: float | Array = parameter(default=1.0, ge=0)
 
     def init(self, xp: Any, zeros: Array) -> tuple[Array, ForceSums]:
         return zeros + 0.0, ForceSums(zeros + 0.0, zeros + 0.0, zeros + 0.0)

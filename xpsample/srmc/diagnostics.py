@@ -1,13 +1,12 @@
 """Is the repellence too strong? What a run shows of its history and tilt, and its findings."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_number, check_text, settle
 from xpsample.core.errors import CapabilityError
+from xpsample.core.fields import number, text
 from xpsample.core.tree import Tree
 from xpsample.diagnostics.findings import Finding
 from xpsample.srmc.kernel import SRMCState
@@ -47,8 +46,7 @@ class _Seen(NamedTuple):
     gamma: Array
 
 
-@dataclass(frozen=True)
-class Repellence(Recorder):
+class Repellence(Recorder, eq=True):
     """How strong the tilt of an SRMC run was, chain by chain, and its findings at other limits. Memory does not grow.
 
     Every run of SRMC has the findings at these limits, with all its steps counted; here those of the burn-in are not.
@@ -64,17 +62,11 @@ class Repellence(Recorder):
         A run warns if the mean acceptance probability of a chain is below this.
     """
 
-    limit: float = LIMIT
-    share: float = SHARE
-    least_acceptance: float = LEAST_ACCEPTANCE
-    name: str = "repellence"
+    limit: float = number(default=LIMIT, gt=0)
+    share: float = number(default=SHARE, gt=0, le=1)
+    least_acceptance: float = number(default=LEAST_ACCEPTANCE, ge=0, le=1)
+    name: str = text(default="repellence")
     chain_axis: ClassVar[int | None] = 0
-
-    def __post_init__(self) -> None:
-        settle(self, "name", check_text)
-        settle(self, "limit", check_number, 0)
-        settle(self, "share", check_number, 0, 1)
-        settle(self, "least_acceptance", check_number, 0, 1, closed=True)
 
     def init(self, target: BoundTarget, state: Any) -> _Seen:
         if not isinstance(state, SRMCState):

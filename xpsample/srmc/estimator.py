@@ -1,12 +1,12 @@
 """The estimator of SRMC's theory: a mean weighted by the step sizes of the history (Eq. 7)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_function, given, settle
+from xpsample.core.checks import given
 from xpsample.core.errors import CapabilityError, FunctionError
+from xpsample.core.fields import function
 from xpsample.core.tree import Tree
 from xpsample.srmc.kernel import SRMCState
 from xpsample.targets.bound import BoundTarget, counter
@@ -32,7 +32,6 @@ def _identity(x: Array) -> Array:
     return x
 
 
-@dataclass(frozen=True, eq=False)
 class Estimator(Recorder):
     """mu_{n+1} = mu_n + gamma_{n+1} (f(X_{n+1}) - mu_n) with the gamma of the history (Eq. 7), and the plain average.
 
@@ -51,12 +50,9 @@ class Estimator(Recorder):
     averages over fewer steps: for rho < 1 its variance falls as gamma_n, that of the plain average as 1 / n.
     """
 
-    function: Callable[[Array], Array] = _identity
+    function: Callable[[Array], Array] = function("(x)", default=_identity)
     name: str = "estimate"
     chain_axis: ClassVar[int | None] = 0
-
-    def __post_init__(self) -> None:
-        settle(self, "function", check_function, "(x)")
 
     def init(self, target: BoundTarget, state: Any) -> _EstimatorMeans:
         if not isinstance(state, SRMCState):

@@ -3,16 +3,15 @@
 Source: the SRMC paper, Algorithm 1 and Eqs. 1, 2, 5, 6.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, settle
 from xpsample.core.declared import declared
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, POSITIONS, check_vector, per_coordinate, show
+from xpsample.core.fields import checked, instance
+from xpsample.core.hyperparameters import POSITIONS, check_range, per_coordinate, show
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
@@ -20,9 +19,9 @@ from xpsample.diagnostics.findings import Finding
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.blocks import has_blocks
 from xpsample.kernels.compose import check_base
-from xpsample.kernels.kernel import Info, Kernel
+from xpsample.kernels.kernel import Info, Kernel, advance
 from xpsample.kernels.schedules import with_field
-from xpsample.kernels.strength import Strength, Waiting, as_strength, check_strength
+from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.tuning import warming
 from xpsample.spaces.named import is_real
@@ -34,7 +33,7 @@ from xpsample.srmc.watch import Watch, judge, watch
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.tilted import Difference, Exact, Ratio, Tilt, Tilted, Untilted
-from xpsample.warmup import left_out, tuned
+from xpsample.warmup import left_out
 
 LATE = PowerLaw(offset=100.0)
 """The schedule that is left out. The offset costs little after some hundred steps.
@@ -89,7 +88,6 @@ def default_tilt(base: Kernel) -> Tilt:
     return Untilted() if Trait.INVARIANT in base.traits else Exact()
 
 
-@dataclass(frozen=True, eq=False)
 class SRMC(Kernel[SRMCState, Any]):
     """A base kernel made score-repellent (Algorithm 1).
 
@@ -149,18 +147,12 @@ class SRMC(Kernel[SRMCState, Any]):
     """
 
     base: Kernel
-    alpha: float | Array | Strength | None = field(default=None, metadata=PER_CHAIN | tuned(LowestError()))
-    schedule: Schedule = LATE
-    tilt: Tilt | FiniteDifference | None = None
-    theta: Array | None = field(default=None, metadata=POSITIONS)
-    _strength: Strength = field(init=False, repr=False)
+    alpha: float | Array | Strength | None = strength(Growing, default=None, tune=LowestError())
+    schedule: Schedule = instance(Schedule, "PowerLaw()", default=LATE)
+    tilt: Tilt | FiniteDifference | None = instance((Tilt, FiniteDifference), "Exact() or Shift()", default=None)
+    theta: Array | None = checked(check_range, default=None, kind=POSITIONS)
 
-    def __post_init__(self) -> None:
-        settle(self, "alpha", check_strength, Growing)
-        object.__setattr__(self, "_strength", as_strength(self.alpha))
-        settle(self, "schedule", check_instance, Schedule, "PowerLaw()")
-        settle(self, "tilt", check_instance, (Tilt, FiniteDifference), "Exact() or Shift()", optional=True)
-        settle(self, "theta", check_vector)
+    def __check_init__(self) -> None:
         needs = {
             Trait.SAMPLES: "SRMC tilts the target that the chains sample",
             Trait.EXACT: "the history would take up their noise and the tilt their differences; take the kernel on the "
@@ -212,6 +204,11 @@ class SRMC(Kernel[SRMCState, Any]):
             return Difference(self.tilt)
         return default_tilt(self.base) if self.tilt is None else self.tilt
 
+    @property
+    def _strength(self) -> Strength:
+        strength: Strength = self.derived("alpha")
+        return strength
+
     def init(self, target: BoundTarget, x: Array) -> SRMCState:
         self._check_space(target.space)
         xp = target.xp
@@ -245,7 +242,7 @@ class SRMC(Kernel[SRMCState, Any]):
     def step(self, target: BoundTarget, state: SRMCState, noise: dict[str, Array]) -> tuple[SRMCState, Any]:
         xp, alpha = target.xp, self._strength.now(state.alpha)
         tilted = self._tilted(target, state.theta, alpha, state.point)
-        base, info = self.base.step(tilted, state.base, noise)
+        base, info = advance(self.base, tilted, state.base, noise)
 
         n, point = state.n + 1, base.point.base
         score = self._tilt.feature(target, point)
@@ -280,4 +277,4 @@ def _check_tilt(tilt: Tilt, theta: Array, **found: Array | None) -> None:
 
 @warming.register
 def _warming(kernel: SRMC) -> Any:
-    return with_field(kernel, "strength", Waiting(None if left_out(kernel) else kernel._strength))
+    return with_field(kernel, "alpha", Waiting(None if left_out(kernel) else kernel._strength))

@@ -1,16 +1,16 @@
 """The repellence strength that is left out: chosen by what the theory predicts from the warm-up of the base kernel."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.checks import check_number, settle
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import number
 from xpsample.core.hyperparameters import show
 from xpsample.core.registry import to_host
 from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.strength import Waiting
 from xpsample.srmc.schedules import PowerLaw, Schedule, Stable
 from xpsample.srmc.theory.clt import direction_variance
 from xpsample.targets.tilted import Ratio
@@ -73,8 +73,7 @@ class Pilot(NamedTuple):
     alpha: Array
 
 
-@dataclass(frozen=True)
-class LowestError(Rule):
+class LowestError(Rule, eq=True):
     """The alpha with the lowest predicted error of the mean, among those that are taken for safe.
 
     The chains warm up without repellence. From their last steps come, for each coordinate, the variances of position
@@ -95,21 +94,18 @@ class LowestError(Rule):
         1 is the paper's threshold (App. D.1.4), and that of `Repellence`.
     """
 
-    exponent: float = 1.0
+    exponent: float = number(default=1.0, gt=0)
 
     rank = 2
     patience: ClassVar[float] = 2.0
-
-    def __post_init__(self) -> None:
-        settle(self, "exponent", check_number, 0)
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Pilot:
         zero, zeros = per_group(xp, point.x, pooled), vector_per_group(xp, point.x, pooled)
         averages, largest = (zeros,) * 8, (zeros, zeros, zero, zero)
         return Pilot(*averages, zero, zero, 0.0 * point.x, *largest, zero)
 
-    def value(self, xp: Any, memory: Pilot, kernel: Any) -> None:
-        return None
+    def value(self, xp: Any, memory: Pilot, kernel: Any) -> Waiting:
+        return Waiting()
 
     def update(self, memory: Pilot, seen: Seen) -> tuple[Pilot, Seen]:
         pilot = _with_step(memory, seen)

@@ -1,13 +1,12 @@
 """Step sizes of SRMC's history."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.checks import check_instance, check_number, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.fields import FrozenDataclass, checked, instance, number, parameter
+from xpsample.core.hyperparameters import check_range
 from xpsample.core.tree import Tree
 from xpsample.srmc.stability import Autocorrelation, stability_bound
 from xpsample.targets.bound import BoundTarget
@@ -53,8 +52,7 @@ class Schedule(ABC):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class PowerLaw(Schedule):
+class PowerLaw(Schedule, FrozenDataclass):
     """gamma_n = min(1, scale (n + offset)^(-rho)), Eq. 1. Above 1 the history would be no average.
 
     Parameters
@@ -76,16 +74,11 @@ class PowerLaw(Schedule):
     >>> kernel = xps.SRMC(xps.MALA(), alpha=0.5, schedule=schedule)
     """
 
-    rho: float | Array = field(default=1.0, metadata=PER_CHAIN)
-    scale: float = 1.0
-    offset: float = 1.0
+    rho: float | Array = parameter(default=1.0, gt=0.5, le=1)
+    scale: float = number(default=1.0, gt=0)
+    offset: float = number(default=1.0, ge=0)
 
     hvps = 0
-
-    def __post_init__(self) -> None:
-        settle(self, "rho", check_range, 0.5, 1)
-        settle(self, "scale", check_number, 0)
-        settle(self, "offset", check_number, 0, closed=True)
 
     def init(self, target: BoundTarget, x: Array) -> Tree:
         return None
@@ -97,8 +90,7 @@ class PowerLaw(Schedule):
         return target.xp.where(gamma < 1, gamma, 1.0), None
 
 
-@dataclass(frozen=True)
-class Frozen(Schedule):
+class Frozen(Schedule, FrozenDataclass, eq=True):
     """gamma = 0: the history does not change, so the kernel samples a fixed tilted target. For checks."""
 
     hvps = 0
@@ -126,8 +118,14 @@ class StableMemory(NamedTuple):
     curvature: Curvature | None
 
 
-@dataclass(frozen=True, eq=False)
-class Stable(Schedule):
+def _check_eigenvalues(name: str, value: Any) -> Any:
+    eigenvalues = check_range(name, value, 0, closed=True)
+    if is_array(eigenvalues) and eigenvalues.ndim != 1:
+        raise HyperparameterError(f"{name} have shape (k,), the same for all chains; got {tuple(eigenvalues.shape)}")
+    return eigenvalues
+
+
+class Stable(Schedule, FrozenDataclass):
     """gamma_n = min(schedule's gamma_n, kappa * bound): the first, large steps are cut if they would be unstable.
 
     The bound is the smallest `stability_bound` over the eigenvalues, for every chain and for the alpha in force. It
@@ -154,21 +152,10 @@ class Stable(Schedule):
     trajectories.
     """
 
-    autocorrelation: Autocorrelation
-    eigenvalues: float | Array | None = None
-    schedule: Schedule = PowerLaw()
-    kappa: float = 0.5
-
-    def __post_init__(self) -> None:
-        settle(self, "autocorrelation", check_instance, Autocorrelation, "autocorrelation(MALA(0.1))")
-        settle(self, "schedule", check_instance, Schedule, "PowerLaw()")
-        settle(self, "kappa", check_number, 0, 1)
-        if self.eigenvalues is not None:
-            settle(self, "eigenvalues", check_range, 0, closed=True)
-            if is_array(self.eigenvalues) and self.eigenvalues.ndim != 1:
-                raise HyperparameterError(
-                    f"eigenvalues have shape (k,), the same for all chains; got {tuple(self.eigenvalues.shape)}"
-                )
+    autocorrelation: Autocorrelation = instance(Autocorrelation, "autocorrelation(MALA(0.1))")
+    eigenvalues: float | Array | None = checked(_check_eigenvalues, default=None)
+    schedule: Schedule = instance(Schedule, "PowerLaw()", default=PowerLaw())
+    kappa: float = number(default=0.5, gt=0, le=1)
 
     @property
     def hvps(self) -> int:

@@ -15,16 +15,15 @@ for 0 <= gamma <= 1 and |c| < 1, only 1 + trace + determinant > 0 can fail, whic
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.fields import FrozenDataclass, count, parameter
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, Kernel
 from xpsample.kernels.step_sizes import StepSizes
 from xpsample.targets.point import Capability
@@ -64,8 +63,7 @@ class Autocorrelation(ABC):
         """The smallest c of all eigenvalues in (0, largest]; largest (k,) or (*chains, k)."""
 
 
-@dataclass(frozen=True, eq=False)
-class LangevinAutocorrelation(Autocorrelation):
+class LangevinAutocorrelation(Autocorrelation, FrozenDataclass):
     """ULA and MALA: c = 1 - eta lambda, which is smallest at the largest eigenvalue.
 
     Parameters
@@ -74,10 +72,7 @@ class LangevinAutocorrelation(Autocorrelation):
         eta of the kernel; broadcasts against the chain axes.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
+    step_size: float | Array = parameter(gt=0)
 
     def at(self, xp: Any, eigenvalues: Array) -> Array:
         return xp.clip(1 - per_coordinate(self.step_size) * eigenvalues, -1.0, 1.0)
@@ -86,8 +81,7 @@ class LangevinAutocorrelation(Autocorrelation):
         return self.at(xp, largest)
 
 
-@dataclass(frozen=True, eq=False)
-class LeapfrogAutocorrelation(Autocorrelation):
+class LeapfrogAutocorrelation(Autocorrelation, FrozenDataclass):
     """HMC: c = cos(L phi) with cos phi = 1 - eta^2 lambda / 2, and -1 where the leapfrog is unstable.
 
     At L phi = pi, 3 pi, ... the trajectory ends at the mirror image of its start: c = -1 and no gamma is stable.
@@ -100,12 +94,8 @@ class LeapfrogAutocorrelation(Autocorrelation):
         L of the kernel.
     """
 
-    step_size: float | Array = field(metadata=PER_CHAIN)
-    steps: int
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
-        settle(self, "steps", check_count)
+    step_size: float | Array = parameter(gt=0)
+    steps: int = count()
 
     def at(self, xp: Any, eigenvalues: Array) -> Array:
         cosine, angle = self._turn(xp, eigenvalues)
@@ -122,8 +112,7 @@ class LeapfrogAutocorrelation(Autocorrelation):
         return cosine, self.steps * xp.acos(xp.clip(cosine, -1.0, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class Constant(Autocorrelation):
+class Constant(Autocorrelation, FrozenDataclass):
     """The same c in every direction.
 
     Parameters
@@ -132,10 +121,7 @@ class Constant(Autocorrelation):
         c, in (-1, 1]; broadcasts against the chain axes. 0 for independent draws.
     """
 
-    value: float | Array = field(default=0.0, metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "value", check_range, -1, 1)
+    value: float | Array = parameter(default=0.0, gt=-1, le=1)
 
     def at(self, xp: Any, eigenvalues: Array) -> Array:
         return xp.zeros_like(eigenvalues) + per_coordinate(self.value)

@@ -1,14 +1,13 @@
 """A repellence strength alpha that grows during a warm-up and is then held (App. D.1.4)."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array, Mask
-from xpsample.core.checks import check_count, check_number, settle
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.checks import check_count
+from xpsample.core.fields import FrozenDataclass, count, number, parameter
 from xpsample.core.tree import Tree
 from xpsample.kernels.strength import Strength
 
@@ -34,8 +33,7 @@ class Guard(NamedTuple):
     frozen: Mask
 
 
-@dataclass(frozen=True, eq=False)
-class Adaptive(Growing):
+class Adaptive(Growing, FrozenDataclass):
     """alpha_k = k / (C + k / reference) up to k = warmup, where it is ``fraction * reference``; then frozen.
 
     While alpha grows, a guardrail watches ``alpha_k |s(X_k) . theta_k|`` over a rolling window of
@@ -60,16 +58,10 @@ class Adaptive(Growing):
     is full: if the first one is too strong already, alpha stays near a sixth of the reference.
     """
 
-    reference: float | Array = field(metadata=PER_CHAIN)
-    warmup: int
-    fraction: float = 0.8
-    threshold: float = 1.0
-
-    def __post_init__(self) -> None:
-        settle(self, "reference", check_range, 0, closed=True)
-        settle(self, "threshold", check_number, 0, infinite=True)
-        settle(self, "warmup", check_count)
-        settle(self, "fraction", check_number, 0, 1, below=True)
+    reference: float | Array = parameter(ge=0)
+    warmup: int = count()
+    fraction: float = number(default=0.8, gt=0, lt=1)
+    threshold: float = number(default=1.0, gt=0, infinite=True)
 
     @property
     def window(self) -> int:

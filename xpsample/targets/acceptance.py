@@ -1,13 +1,12 @@
 """Acceptances: how Metropolis-Hastings gets its density ratio, from the log density or from a score alone."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_flag, settle
+from xpsample.core.fields import FrozenDataclass, count, flag
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import Evaluations
 
@@ -34,8 +33,15 @@ class Acceptance(ABC):
     whole = False
     needs_score = True
     needs_hvp = False
-    parameters: Tree = None
-    only_with: Any = None
+    if TYPE_CHECKING:  # subclasses have them as fields or as properties
+
+        @property
+        def parameters(self) -> Tree: ...
+        @property
+        def only_with(self) -> Any: ...
+    else:
+        parameters = None
+        only_with = None
 
     @abstractmethod
     def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: Tree = None) -> Array | None:
@@ -50,8 +56,7 @@ class Acceptance(ABC):
         """The cost of one correction, given the costs of a score and of an hvp."""
 
 
-@dataclass(frozen=True)
-class ByDensity(Acceptance):
+class ByDensity(Acceptance, FrozenDataclass, eq=True):
     """By the log density."""
 
     exact = True
@@ -64,8 +69,7 @@ class ByDensity(Acceptance):
         return Evaluations()
 
 
-@dataclass(frozen=True)
-class Taylor(Acceptance):
+class Taylor(Acceptance, FrozenDataclass, eq=True):
     """By Taylor expansions of the log density (Score-MH, Appendix A), tau = x' - x, s the score and H its Jacobian.
 
     Order 1 is ``s(x) . tau``, and order 2 adds ``tau' H(x) tau / 2`` (Eq. 14). Averaged over the expansions around x
@@ -80,12 +84,8 @@ class Taylor(Acceptance):
         Without it the chain depends on the direction of a move: proposals there and back disagree on their ratio.
     """
 
-    order: int = 1
-    averaged: bool = True
-
-    def __post_init__(self) -> None:
-        settle(self, "order", check_count, 1, 2)
-        settle(self, "averaged", check_flag)
+    order: int = count(default=1, ge=1, le=2)
+    averaged: bool = flag(default=True)
 
     @property
     def needs_hvp(self) -> bool:  # type: ignore[override]
@@ -106,8 +106,7 @@ class Taylor(Acceptance):
         return hvp.times((0, 2 if self.averaged else 1)[self.order - 1])
 
 
-@dataclass(frozen=True)
-class LineIntegral(Acceptance):
+class LineIntegral(Acceptance, FrozenDataclass, eq=True):
     """By the integral of the score along the segment, ``int_0^1 s(x + t tau) . tau dt``, by Gauss-Legendre quadrature.
 
     For the score of a density it tends to the exact log ratio as the nodes grow; it is exact where the score is a
@@ -120,11 +119,8 @@ class LineIntegral(Acceptance):
         Scores that an acceptance takes, in one batched call.
     """
 
-    nodes: int = 8
+    nodes: int = count(default=8)
     needs_score = False
-
-    def __post_init__(self) -> None:
-        settle(self, "nodes", check_count)
 
     def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: Tree = None) -> Array | None:
         xp, tau = target.xp, proposal.x - current.x

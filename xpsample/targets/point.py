@@ -75,8 +75,3 @@ class Costs(NamedTuple):
     log_density: Evaluations
     score: Evaluations
     hvp: Evaluations
-
-    @property
-    def of_proposal(self) -> Evaluations:
-        """What a step spends that refreshes its point and evaluates one proposal."""
-        return self.refresh.plus(self.evaluate)

@@ -6,7 +6,6 @@ from typing import Any
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import settle
 from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
 from xpsample.core.tree import Tree
@@ -48,7 +47,7 @@ class Tempered(AbstractTarget):
 
     def __post_init__(self) -> None:
         check_target("target", self.target)
-        settle(self, "beta", check_range, 0, closed=True)
+        object.__setattr__(self, "beta", check_range("beta", self.beta, 0, closed=True))
 
     @property
     def space(self) -> Space:

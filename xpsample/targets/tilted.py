@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.spaces.discrete import Discrete, pick
@@ -32,8 +33,8 @@ class Tilt(ABC):
 
     needs: ClassVar[Capability]
     requires: ClassVar[Capability]
-    needs_score: bool
-    moves: bool
+    needs_score: ClassVar[bool]
+    moves: ClassVar[bool]
 
     @abstractmethod
     def feature(self, target: BoundTarget, point: Point) -> Array:
@@ -57,8 +58,7 @@ class ScoreTilt(Tilt):
         return point.score
 
 
-@dataclass(frozen=True)
-class Exact(ScoreTilt):
+class Exact(ScoreTilt, FrozenDataclass, eq=True):
     """By a Hessian-vector product.
 
     See Also
@@ -87,8 +87,7 @@ class Exact(ScoreTilt):
         return own + tilted.target.hvp(x, tilted.shift)
 
 
-@dataclass(frozen=True)
-class Shift(ScoreTilt):
+class Shift(ScoreTilt, FrozenDataclass, eq=True):
     """By a shifted score, s(x - alpha theta): equal to `Exact` to first order in alpha theta.
 
     See Also
@@ -114,8 +113,7 @@ class Shift(ScoreTilt):
         return tilted.target.score(tilted.as_floating(x) + tilted.shift)
 
 
-@dataclass(frozen=True)
-class Difference(ScoreTilt):
+class Difference(ScoreTilt, FrozenDataclass, eq=True):
     """By a difference quotient of scores (Eq. 6)."""
 
     by: FiniteDifference
@@ -147,8 +145,7 @@ class ByAcceptance(Tilt):
         return tilted.target.score(x) if own is None else own
 
 
-@dataclass(frozen=True)
-class Untilted(ByAcceptance, ScoreTilt):
+class Untilted(ByAcceptance, ScoreTilt, FrozenDataclass, eq=True):
     """No tilt of the score: the base kernel proposes as on the target itself, and only the accept step sees the tilt.
 
     Costs nothing, and is right for every kernel that accepts or rejects. The practical choice on discrete spaces.
@@ -166,8 +163,7 @@ class Untilted(ByAcceptance, ScoreTilt):
     """
 
 
-@dataclass(frozen=True)
-class Ratio(ByAcceptance):
+class Ratio(ByAcceptance, FrozenDataclass, eq=True):
     """As `Untilted`, with the discrete score s_i(x) = pi(x with x_i mirrored) / pi(x) - 1 (Eq. 17) in the tilt.
 
     Its mean under pi is zero, which the gradient's need not be on a discrete space. Needs the differences of all moves:

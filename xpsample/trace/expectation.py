@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,8 +24,7 @@ FARTHEST = 8.0
 """Standard errors that the mean of a variate may be away from 0."""
 
 
-@dataclass(frozen=True)
-class Scores(Recorder):
+class Scores(Recorder, eq=True):
     """The score at every kept position, (draw, *chains, dim), as the kernel evaluated it: no evaluation is added.
 
     On a `Model` it is the gradient in the unconstrained coordinates, as ``trace.draws`` are. Refused are kernels that

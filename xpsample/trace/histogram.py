@@ -1,7 +1,6 @@
 """A recorder of how often each state of a discrete space was seen."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,8 +18,7 @@ class _Counts(NamedTuple):
     counts: Array  # (*chains, states)
 
 
-@dataclass(frozen=True)
-class Histogram(Recorder):
+class Histogram(Recorder, eq=True):
     """How often every chain was in each state of a discrete space, (*chains, states): memory does not grow.
 
     The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.

@@ -1,24 +1,22 @@
 """Recorders: what a run keeps. Memory grows with the run only for those that keep rows."""
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import (
-    check_count,
-    check_function,
     check_instance,
     check_path,
     check_text,
     errors_of_functions,
     given,
-    settle,
 )
 from xpsample.core.errors import FunctionError, HyperparameterError
+from xpsample.core.fields import FrozenDataclass, count, function, text
 from xpsample.core.registry import check_same_home
 from xpsample.core.tree import Tree, leaves
 from xpsample.spaces.named import Named
@@ -26,7 +24,7 @@ from xpsample.targets.bound import BoundTarget, counter
 from xpsample.trace.moments import RunningMoments, at_least, unbiased, welford
 
 
-class Recorder(ABC):
+class Recorder(FrozenDataclass):
     """Sees the state after every kept step. Final subclasses are frozen dataclasses.
 
     Attributes
@@ -39,7 +37,11 @@ class Recorder(ABC):
         (shard, ...).
     """
 
-    name: str
+    if TYPE_CHECKING:  # subclasses have it as a field
+
+        @property
+        def name(self) -> str: ...
+
     chain_axis: ClassVar[int | None] = None
 
     @abstractmethod
@@ -55,8 +57,7 @@ class Recorder(ABC):
         """What the trace shows, from the last carry and the stacked rows."""
 
 
-@dataclass(frozen=True)
-class Draws(Recorder):
+class Draws(Recorder, eq=True):
     """Every kept position, (draw, *chains, dim).
 
     Parameters
@@ -92,7 +93,7 @@ class Draws(Recorder):
     chain_axis: ClassVar[int | None] = 1
     store: str | Path | None = None
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if self.store is not None:
             check_path("store", self.store)
 
@@ -106,8 +107,7 @@ class Draws(Recorder):
         return rows
 
 
-@dataclass(frozen=True)
-class Statistics(Recorder):
+class Statistics(Recorder, eq=True):
     """Per kept step acceptance probability, moved, diverged and log density, each (draw, *chains).
 
     And the energy, potential and kinetic, and the depth of the trajectories, of kernels whose info has them.
@@ -151,7 +151,6 @@ class Statistics(Recorder):
         return rows
 
 
-@dataclass(frozen=True, eq=False)
 class Record(Recorder):
     """A function of the state at every kept step.
 
@@ -178,12 +177,8 @@ class Record(Recorder):
     (1000, 4)
     """
 
-    name: str
-    function: Callable[[Any], Tree]
-
-    def __post_init__(self) -> None:
-        settle(self, "name", check_text)
-        settle(self, "function", check_function, "(state)")
+    name: str = text()
+    function: Callable[[Any], Tree] = function("(state)")
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         check_rows(f"Record({self.name!r})", self.function, state, state.point.x)
@@ -258,8 +253,7 @@ class _MomentsCarry(NamedTuple):
     moments: RunningMoments  # of the differences from the origin
 
 
-@dataclass(frozen=True)
-class Moments(Recorder):
+class Moments(Recorder, eq=True):
     """Running mean and variance of the positions of every chain (Welford 1962): memory does not grow.
 
     Taken are differences from the first one, so that float32 keeps its digits far from 0. Those of a `Model` are of its
@@ -319,8 +313,7 @@ class _BatchCarry(NamedTuple):
     over: RunningMoments  # of the means of batches, and the total above, as differences from the origin
 
 
-@dataclass(frozen=True)
-class BatchMeans(Recorder):
+class BatchMeans(Recorder, eq=True):
     """Mean and Monte Carlo standard error from the means of consecutive batches: memory does not grow.
 
     Those of a `Model` are of its parameters' values, as for `Moments`.
@@ -345,12 +338,9 @@ class BatchMeans(Recorder):
     ['batch_means']
     """
 
-    size: int
+    size: int = count()
     name: str = "batch_means"
     chain_axis: ClassVar[int | None] = 0
-
-    def __post_init__(self) -> None:
-        settle(self, "size", check_count)
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x, zeros = state.point.x, target.xp.zeros_like(_values(target, state))

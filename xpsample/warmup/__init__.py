@@ -9,9 +9,9 @@ _NAMES = {
     "ladder": "Ladder",
     "length": "ChEES",
     "low_rank": "LowRankMetric",
-    "metric": "TUNED_MASS DenseMetric DiagonalMetric",
+    "metric": "DenseMetric DiagonalMetric",
     "proposal": "ProposalCovariance ProposalMean",
-    "rule": "FollowingRule Rule Seen left_out tuned",
+    "rule": "FollowingRule Rule Seen left_out",
     "step_size": "StepSize",
 }
 __getattr__, __all__ = attach(__name__, _NAMES)

@@ -8,7 +8,6 @@ from xpsample.warmup.energy import EnergyVariance as EnergyVariance
 from xpsample.warmup.ladder import Ladder as Ladder
 from xpsample.warmup.length import ChEES as ChEES
 from xpsample.warmup.low_rank import LowRankMetric as LowRankMetric
-from xpsample.warmup.metric import TUNED_MASS as TUNED_MASS
 from xpsample.warmup.metric import DenseMetric as DenseMetric
 from xpsample.warmup.metric import DiagonalMetric as DiagonalMetric
 from xpsample.warmup.proposal import ProposalCovariance as ProposalCovariance
@@ -17,5 +16,4 @@ from xpsample.warmup.rule import FollowingRule as FollowingRule
 from xpsample.warmup.rule import Rule as Rule
 from xpsample.warmup.rule import Seen as Seen
 from xpsample.warmup.rule import left_out as left_out
-from xpsample.warmup.rule import tuned as tuned
 from xpsample.warmup.step_size import StepSize as StepSize

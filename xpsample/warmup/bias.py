@@ -1,11 +1,10 @@
 """Step sizes of kernels that accept every move, by the bias that they have on a Gaussian."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_number, check_text, settle, settle_given
+from xpsample.core.fields import flag, number, text
 from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
 FIRST_ETA = 1e-8
@@ -55,9 +54,10 @@ def with_step(memory: MeasuredCurvature, seen: Seen, metric: str | None) -> Meas
     xp = seen.xp
     v, u = seen.after.x - seen.before.x, seen.before.score - seen.after.score
     if metric == "mass":
-        v, u = seen.kernel._mass.root_transpose(v), seen.kernel._mass.whiten(u)
+        mass = seen.kernel.matrix(metric)
+        v, u = mass.root_transpose(v), mass.whiten(u)
     elif metric is not None:
-        covariance = getattr(seen.kernel, f"_{metric}")
+        covariance = seen.kernel.matrix(metric)
         v, u = covariance.whiten(v), covariance.root_transpose(u)
     finite = xp.all(xp.isfinite(u) & xp.isfinite(v), axis=-1)[..., None]
     v, u = xp.where(finite, v, 0.0), xp.where(finite, u, 0.0)
@@ -81,8 +81,7 @@ def largest(xp: Any, memory: MeasuredCurvature) -> Array:
     return xp.where(known, xp.where(memory.seen < BEGINNING, bound, size), 0.0)
 
 
-@dataclass(frozen=True)
-class BoundedBias(Rule):
+class BoundedBias(Rule, eq=True):
     """The largest step size that keeps every variance of a Gaussian target within about a share b of the truth.
 
     With lambda the largest eigenvalue of the precision, in units of the preconditioner, *langevin* steps have the
@@ -122,19 +121,13 @@ class BoundedBias(Rule):
     True
     """
 
-    bias: float = 0.05
-    metric: str | None = None
-    underdamped: bool | None = None
-    smoothing: str | None = None
+    bias: float = number(default=0.05, gt=0, lt=1)
+    metric: str | None = text(default=None)
+    underdamped: bool | None = flag(default=None)
+    smoothing: str | None = text(default=None)
 
     rank = 1
     patience: ClassVar[float] = PATIENCE
-
-    def __post_init__(self) -> None:
-        settle(self, "bias", check_number, 0, 1, below=True)
-        settle_given(self, "metric", check_text)
-        settle_given(self, "underdamped", check_flag)
-        settle_given(self, "smoothing", check_text)
 
     def init(self, xp: Any, point: Any, pooled: bool) -> "BiasMemory":
         first = math.sqrt(FIRST_ETA) if self.underdamped else FIRST_ETA
@@ -170,8 +163,7 @@ class BiasMemory(NamedTuple):
     log_step: Array
 
 
-@dataclass(frozen=True)
-class MoreauSmoothing(Rule):
+class MoreauSmoothing(Rule, eq=True):
     """The smoothing of a Moreau envelope: 1 / lambda, with lambda the largest curvature of the smooth part.
 
     That is what Durmus, Moulines & Pereyra (2018) take: a smaller one would halve the step size before it takes half of

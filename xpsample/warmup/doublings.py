@@ -1,10 +1,10 @@
 """How often the trajectories of NUTS may double while chains are on their way to the target."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, settle
+from xpsample.core.checks import check_count
+from xpsample.core.fields import count
 from xpsample.warmup.length import FROM
 from xpsample.warmup.rule import Rule, Seen, per_group
 
@@ -12,8 +12,7 @@ DEEPEST = 30
 """Doublings at most: leaves are counted in 32 bits."""
 
 
-@dataclass(frozen=True)
-class Doublings(Rule):
+class Doublings(Rule, eq=True):
     """Few in the first third of the warm-up, and then many.
 
     Chains that come in from afar take steps that are tiny there, and do not turn back: each trajectory would be as long
@@ -26,15 +25,14 @@ class Doublings(Rule):
         Doublings at most, in the first third and from then on.
     """
 
-    first: int = 5
-    most: int = 10
+    first: int = count(default=5)
+    most: int = count(default=10, le=DEEPEST)
+
+    def __check_init__(self) -> None:
+        check_count("first", self.first, 1, self.most)
 
     rank = 2
     patience: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        settle(self, "most", check_count, 1, DEEPEST)
-        settle(self, "first", check_count, 1, self.most)
 
     @property
     def settled(self) -> int:

@@ -2,7 +2,6 @@
 (Robnik, De Luca, Silverstein & Seljak 2023, Section 4)."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
@@ -41,8 +40,7 @@ class EnergyErrors(NamedTuple):
     error: Array
 
 
-@dataclass(frozen=True)
-class EnergyVariance(Rule):
+class EnergyVariance(Rule, eq=True):
     """The step size at which the squared change of the energy in a step, over the dimension, has a given mean.
 
     Exact dynamics keep the energy, so this measures the bias that the step size makes; what bias it is depends on the
@@ -111,8 +109,7 @@ class BatchSums(NamedTuple):
     step_size: Array
 
 
-@dataclass(frozen=True)
-class DecoherenceLength(Rule):
+class DecoherenceLength(Rule, eq=True):
     """The length over which a velocity forgets its direction: 0.4 of the way from one independent draw to the next.
 
     That is 0.4 times the step size times the steps per effective draw, on average over the coordinates. It is at least

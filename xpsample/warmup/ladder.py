@@ -2,11 +2,10 @@
 "Non-reversible parallel tempering: a scalable highly parallel MCMC scheme"."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_number, settle
+from xpsample.core.fields import count, number
 from xpsample.warmup.rule import Rule, Seen, rounded
 
 ROUNDS = 7
@@ -39,8 +38,7 @@ class Rounds(NamedTuple):
     seen: Array
 
 
-@dataclass(frozen=True)
-class Ladder(Rule):
+class Ladder(Rule, eq=True):
     """Inverse temperatures between which all neighbours swap equally often.
 
     The rejection probabilities of swaps between neighbours add up to a nearly fixed number, the global communication
@@ -68,16 +66,11 @@ class Ladder(Rule):
     >>> kernel = xps.ParallelTempering(xps.MALA(), xps.Ladder(rungs=8, hottest=0.05))
     """
 
-    rungs: int | None = None
-    hottest: float = HOTTEST
+    rungs: int | None = count(default=None, ge=2)
+    hottest: float = number(default=HOTTEST, ge=0, lt=1)
 
     rank = 0
     patience: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        if self.rungs is not None:
-            settle(self, "rungs", check_count, 2)
-        settle(self, "hottest", check_number, 0, 1, closed=True, below=True)
 
     def count(self, dim: int) -> int:
         """The number of rungs on positions of `dim` coordinates."""

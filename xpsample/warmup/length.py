@@ -2,7 +2,6 @@
 trajectory lengths in Hamiltonian Monte Carlo")."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
@@ -49,8 +48,7 @@ class Lengths(NamedTuple):
     begun: Array
 
 
-@dataclass(frozen=True)
-class ChEES(FollowingRule):
+class ChEES(FollowingRule, eq=True):
     """Ascend the change of the squared distance from the mean, over a root of the length.
 
     With positions x at the start and x' at the end of a trajectory, velocity v' there and m the mean, in units of the

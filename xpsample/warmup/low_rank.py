@@ -2,15 +2,14 @@
 2026, "Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence")."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_flag, settle, settle_given
 from xpsample.core.covariance import LowRankCovariance
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import count, flag
 from xpsample.warmup.metric import EVERY, FROZEN, SHRINKAGE, correlations, ends_window, geometric_mean
 from xpsample.warmup.rule import METRIC_BITS, Rule, Seen, rounded, vector_per_group
 
@@ -54,8 +53,7 @@ class LastDraws(NamedTuple):
     made: Array
 
 
-@dataclass(frozen=True)
-class LowRankMetric(Rule):
+class LowRankMetric(Rule, eq=True):
     """A diagonal metric and the few directions in which it is far off: for many coordinates with few correlations.
 
     In units of the diagonal, standardised draws x and their scores s have ``s = -x`` where the target is a standard
@@ -95,15 +93,11 @@ class LowRankMetric(Rule):
     'LowRankCovariance'
     """
 
-    directions: int = 10
-    inverse: bool | None = None
+    directions: int = count(default=10)
+    inverse: bool | None = flag(default=None)
 
     rank = 0
     patience: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        settle(self, "directions", check_count)
-        settle_given(self, "inverse", check_flag)
 
     def init(self, xp: Any, point: Any, pooled: bool) -> LastDraws:
         if point.score is None:

@@ -2,18 +2,16 @@
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, settle_given
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
 from xpsample.core.declared import declared
-from xpsample.core.hyperparameters import MATRIX
-from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, tuned, vector_per_group
+from xpsample.core.fields import flag
+from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, vector_per_group
 
 FROZEN = 0.7
 """Share of the warm-up after which a metric stays as it is, so that the step size can settle."""
@@ -69,18 +67,13 @@ class Windows(NamedTuple):
     back: DrawMoments
 
 
-@dataclass(frozen=True)
-class Metric(FollowingRule):
+class Metric(FollowingRule, eq=True):
     """A metric from the moments of positions, and of scores, in two overlapping windows."""
 
-    scores: bool | None = None
-    inverse: bool | None = None
+    scores: bool | None = flag(default=None)
+    inverse: bool | None = flag(default=None)
 
     rank = 0
-
-    def __post_init__(self) -> None:
-        settle_given(self, "scores", check_flag)
-        settle_given(self, "inverse", check_flag)
 
     @declared
     def patience(self) -> float:
@@ -157,8 +150,7 @@ class Metric(FollowingRule):
         return DrawMoments(a.seen + b.seen, *x, *scores)
 
 
-@dataclass(frozen=True)
-class DiagonalMetric(Metric):
+class DiagonalMetric(Metric, eq=True):
     """A diagonal metric: a scale for each coordinate, in two overlapping windows.
 
     With scores the variance is ``sqrt(var x / var score)``, which minimises the Fisher divergence to a Gaussian and
@@ -210,8 +202,7 @@ class DiagonalMetric(Metric):
         return seen.xp.where(adapts, self._start(seen.xp, moments), estimate)
 
 
-@dataclass(frozen=True)
-class DenseMetric(Metric):
+class DenseMetric(Metric, eq=True):
     """A full matrix, for targets whose correlations slow a diagonal one down.
 
     With scores it is the matrix S with ``S cov(score) S = cov(x)``, which minimises the Fisher divergence to a
@@ -336,7 +327,3 @@ def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any)
         log_both = xp.where(held, xp.log(top / xp.where(held, below, top)), log_both)
         log_variance = xp.where(varies, 0.5 * log_both, log_variance)
     return 0.5 * seen / (seen + SHRINKAGE) * log_variance
-
-
-TUNED_MASS = MATRIX | tuned(DiagonalMetric(inverse=True), only_with="step_size")
-"""Metadata of a kernel's field with a mass, which is tuned with the step size."""

@@ -1,12 +1,11 @@
 """Independent proposals from what the chains have seen: their mean, and a covariance wider than the target's."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, settle
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
+from xpsample.core.fields import flag
 from xpsample.warmup.metric import DenseMetric, DiagonalMetric, Windows
 from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded
 
@@ -14,8 +13,7 @@ PATIENCE = 4.0
 """As of other rules that have no scores to go by."""
 
 
-@dataclass(frozen=True)
-class ProposalMean(FollowingRule):
+class ProposalMean(FollowingRule, eq=True):
     """The mean of the positions, in windows as those of metrics, rounded to shares of the standard deviations."""
 
     rank = 0
@@ -44,8 +42,7 @@ class ProposalMean(FollowingRule):
 _VARIANCE = DiagonalMetric(scores=False)
 
 
-@dataclass(frozen=True)
-class ProposalCovariance(FollowingRule):
+class ProposalCovariance(FollowingRule, eq=True):
     """The covariance of the positions, times 1 + 1 / sqrt(dim).
 
     Where the proposal's tails are thinner than the target's, chains hang for long in the target's: so the proposal is
@@ -71,13 +68,10 @@ class ProposalCovariance(FollowingRule):
     (2, 2)
     """
 
-    dense: bool = False
+    dense: bool = flag(default=False)
 
     rank = 0
     patience: ClassVar[float] = PATIENCE
-
-    def __post_init__(self) -> None:
-        settle(self, "dense", check_flag)
 
     @property
     def _metric(self) -> DiagonalMetric | DenseMetric:

@@ -2,10 +2,11 @@
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import ToBeTuned, settings, show
 from xpsample.core.tree import Tree
 
@@ -65,7 +66,7 @@ class Seen(NamedTuple):
         return self.xp.mean(values, axis=-2, keepdims=True) if self.pooled else values
 
 
-class Rule(ToBeTuned):
+class Rule(FrozenDataclass, ToBeTuned):
     """How one hyper-parameter is tuned: a frozen value, which a kernel's author names for a field with `tuned`.
 
     A user may put another one into the field, in place of a value; what it leaves out (None) is as in the author's.
@@ -74,10 +75,10 @@ class Rule(ToBeTuned):
     one is a group that tunes for itself. Final subclasses are frozen dataclasses.
     """
 
-    rank: int
+    rank: ClassVar[int]
     """Rules of a kernel are updated in this order: metrics 0, step sizes 1, lengths 2."""
 
-    settled: Any = None
+    settled: ClassVar[Any] = None
     """What it always ends with, if that is known before. Particles, which do not warm up, have it from the start."""
 
     @abstractmethod
@@ -111,22 +112,6 @@ class FollowingRule(Rule):
     @abstractmethod
     def follow(self, xp: Any, memory: Tree, point: Any, pooled: bool) -> Tree:
         """The memory where the target is another one, of which the points of the chains are a sample."""
-
-
-def tuned(rule: Rule, unless: str | None = None, only_with: str | None = None) -> dict[str, Any]:
-    """Metadata of a field that `rule` tunes in the warm-up where it is left out (None).
-
-    Where a field holds a rule, that one tunes it.
-
-    Parameters
-    ----------
-    rule : Rule
-    unless : str, optional
-        Another field that stands for this one where it is given.
-    only_with : str, optional
-        Another field: where that one is given, this one keeps its default, which is the unit that it was given in.
-    """
-    return {"tuned": rule, "unless": unless, "only_with": only_with}
 
 
 def left_out(kernel: Any) -> dict[str, Rule]:

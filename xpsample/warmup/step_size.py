@@ -1,11 +1,10 @@
 """Step sizes by dual averaging on the acceptance probability (Hoffman & Gelman 2014, Section 3.2; Nesterov 2009)."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_number, settle, settle_given
+from xpsample.core.fields import flag, number
 from xpsample.warmup.rule import STEP_BITS, FollowingRule, Seen, per_group, rounded
 
 GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
@@ -52,8 +51,7 @@ class Averaging(NamedTuple):
     searching: Array
 
 
-@dataclass(frozen=True)
-class StepSize(FollowingRule):
+class StepSize(FollowingRule, eq=True):
     """Dual averaging to an acceptance probability, from a first step size that is found by doubling and halving.
 
     Parameters
@@ -83,19 +81,13 @@ class StepSize(FollowingRule):
     True
     """
 
-    acceptance: float
-    harmonic: bool | None = None
-    first: float | None = None
-    most: float | None = None
+    acceptance: float = number(gt=0, lt=1)
+    harmonic: bool | None = flag(default=None)
+    first: float | None = number(default=None, gt=0)
+    most: float | None = number(default=None, gt=0)
 
     rank = 1
     patience: ClassVar[float] = 1.0
-
-    def __post_init__(self) -> None:
-        settle(self, "acceptance", check_number, 0, 1, below=True)
-        settle_given(self, "harmonic", check_flag)
-        settle_given(self, "first", check_number, 0)
-        settle_given(self, "most", check_number, 0)
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Averaging:
         zero = per_group(xp, point.x, pooled)

@@ -1,7 +1,6 @@
 """Discrete Langevin, unadjusted and adjusted, against its transition matrix; and broken ones, which must not fit it."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -118,7 +117,6 @@ def test_out_of_range():
 # ---- broken on purpose -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Broken(Kernel):
     """DMALA put together again, with parts that can be spoilt."""
 

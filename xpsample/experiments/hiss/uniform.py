@@ -1,6 +1,5 @@
 """A control of every HiSS table: Metropolis with proposals that are uniform over all states."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xpsample.core.arrays import Array
@@ -12,7 +11,6 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
-@dataclass(frozen=True, eq=False)
 class UniformProposals(MemorylessKernel[Info]):
     """A state drawn uniformly from all, on a space whose variables have equally many values."""
 
@@ -25,12 +23,12 @@ class UniformProposals(MemorylessKernel[Info]):
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp, space = target.xp, space_of(target)
-        current = target.refresh(state.point)
+        current = state.point
         values = noise["proposal"][..., : space.variables(current.x.shape[-1])]
         choice = xp.astype(xp.floor(values * space.choices), xp.int32)
         choice = xp.where(choice < space.choices, choice, space.choices - 1)  # u n may round up to n
         proposal = target.evaluate(space.move(xp, current.x, choice))
         log_ratio = target.log_ratio(proposal, current)
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info

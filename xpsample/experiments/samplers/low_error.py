@@ -7,13 +7,12 @@ above 0.01. One independent draw of one coordinate has an error of 1, so that 0.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_text, settle
+from xpsample.core.fields import text
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.targets.bound import BoundTarget
@@ -40,7 +39,6 @@ class _Carry(NamedTuple):
     variance: Array
 
 
-@dataclass(frozen=True, eq=False)
 class RecordSquareErrors(Recorder):
     """Per kept step the squared error of each chain's running mean of y^2, over Var y^2, in the worst coordinate.
 
@@ -52,10 +50,7 @@ class RecordSquareErrors(Recorder):
     variance: np.ndarray
     parameters: Callable[[Array], Array] | None = None
     since: SquareErrors | None = None
-    name: str = "square_errors"
-
-    def __post_init__(self) -> None:
-        settle(self, "name", check_text)
+    name: str = text(default="square_errors")
 
     def init(self, target: BoundTarget, state: Any) -> Tree:
         x = target.as_floating(state.point.x)

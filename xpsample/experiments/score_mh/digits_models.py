@@ -12,6 +12,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import DataError
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.experiments.digits import Digits, load_digits
@@ -116,8 +117,7 @@ def _waves(xp: Any, sigma: Array, x: Array) -> Array:
 # ---- the acceptance --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class LevelBalance(TrainingLoss):
+class LevelBalance(TrainingLoss, FrozenDataclass):
     """Score balance matching (Eq. 10) for MALA at noise levels and step sizes drawn for each row.
 
     Everything is in units of the level: y = x / sigma, steps 2 tau^2, and pairs y' drawn from q(. | y) (Eq. 7).
@@ -156,8 +156,7 @@ class LevelBalance(TrainingLoss):
         return balance + self.regularization * xp.mean(negative_entropy(networks.logit(y_new, y, *settings)))
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedAtLevels(Acceptance):
+class LearnedAtLevels(Acceptance, FrozenDataclass):
     """By an acceptance function that knows the noise level and tau: its parameters are "layers" and "tau".
 
     Accepts with probability a(x', x), as the paper does, or where not `direct`, with min(1, a(x', x) / a(x, x')).
@@ -182,7 +181,6 @@ class LearnedAtLevels(Acceptance):
 # ---- steps by the norm of the score ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class NormULA(MemorylessKernel[Info]):
     """ULA whose step size is ``2 (tau sqrt(dim) / |s(x)|)^2``, measured in each chain.
 
@@ -197,10 +195,10 @@ class NormULA(MemorylessKernel[Info]):
         return {"proposal": normal_like(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        xp, current = target.xp, target.refresh(state.point)
+        xp, current = target.xp, state.point
         x, s = current.x, current.score
         eta = 2.0 * self.tau**2 * x.shape[-1] / xp.sum(s * s, axis=-1)
         point = target.evaluate(x + eta[..., None] * s + xp.sqrt(2.0 * eta)[..., None] * noise["proposal"])
         finite = xp.all(xp.isfinite(point.x), axis=-1)
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         return ChainState(point), Info(xp.ones_like(eta), finite, ~finite, spent)

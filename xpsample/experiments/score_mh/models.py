@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.fields import FrozenDataclass
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.experiments.runner import Run
@@ -157,8 +158,7 @@ def train_acceptance_columns(
     return _train(run, Columns(loss), start, data, how, run.seed + 1, how.batch, validation)
 
 
-@dataclass(frozen=True, eq=False)
-class Columns(TrainingLoss):
+class Columns(TrainingLoss, FrozenDataclass):
     """A loss of positions (rows, sets, 1), for data (rows, sets) whose columns are sets of numbers."""
 
     loss: TrainingLoss

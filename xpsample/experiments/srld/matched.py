@@ -1,7 +1,6 @@
 """SRLD beside Langevin dynamics (LD) of the same noise and drift: what srld-banana and srld-mixtures share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -41,7 +40,6 @@ def starts(repeats: int, rng: np.random.Generator, dim: int = 2) -> np.ndarray:
     return 2 + np.take_along_axis(z, first[None], axis=0)[0]
 
 
-@dataclass(frozen=True, eq=False)
 class CommonNoise(Kernel):
     """A kernel whose chains along the first axis all see the noise of one of them."""
 

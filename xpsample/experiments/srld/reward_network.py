@@ -140,7 +140,6 @@ class RewardNetwork:
         return density, xp.concat(parts, axis=-1) - x / variances
 
 
-@dataclass(frozen=True, eq=False)
 class SeenMinibatch(Kernel):
     """A kernel on batches of the seen rows of a `RewardNetwork`'s target, drawn uniformly and with replacement.
 
@@ -150,7 +149,7 @@ class SeenMinibatch(Kernel):
     base: Kernel
     size: int
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         check_base("SeenMinibatch", self.base, {Trait.TAKES_ESTIMATES: "take a kernel without an accept step"})
 
     @declared

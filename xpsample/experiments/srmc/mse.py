@@ -11,7 +11,6 @@ import csv
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,7 +137,6 @@ class RunningMeanState(NamedTuple):
         return self.base.point
 
 
-@dataclass(frozen=True, eq=False)
 class RunningMean(Kernel):
     """A kernel that also carries the mean of all positions it has made after `burn_in` steps.
 

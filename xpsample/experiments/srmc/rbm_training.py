@@ -1,7 +1,6 @@
 """Maximum likelihood for restricted Boltzmann machines: persistent contrastive divergence (Tieleman, 2008)."""
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,7 +101,6 @@ class TrainingState(NamedTuple):
     n: Array
 
 
-@dataclass(frozen=True, eq=False)
 class PersistentGibbs(Kernel[TrainingState, Info]):
     """An update of an RBM for `train_rbm`. The target only carries the rows, the first machine and the rates."""
 

@@ -1,10 +1,11 @@
 """The automatic cyclical sampler: discrete Langevin steps whose size and balance go through cycles."""
 
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, settle_given
+from xpsample.core.checks import check_instance
+from xpsample.core.fields import checked
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.cycles import Cycle, CycleSearch
 from xpsample.kernels.discrete.dlp import langevin_noise, langevin_step
@@ -12,7 +13,7 @@ from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import Rule, tuned
+from xpsample.warmup import Rule
 
 
 class ACSState(NamedTuple):
@@ -22,7 +23,6 @@ class ACSState(NamedTuple):
     n: Array
 
 
-@dataclass(frozen=True, eq=False)
 class ACS(Kernel[ACSState, Info]):
     """The automatic cyclical sampler (Pynadath, Bhattacharya, Hariharan & Zhang 2024).
 
@@ -53,13 +53,12 @@ class ACS(Kernel[ACSState, Info]):
     (2000, 8, 3)
     """
 
-    cycle: Any = field(default=None, metadata=tuned(CycleSearch()))
+    cycle: Any = checked(
+        partial(check_instance, kind=(Cycle, Rule), example="Cosine(0.5, 20)"), default=None, tune=CycleSearch()
+    )
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle_given(self, "cycle", check_instance, (Cycle, Rule), "Cosine(0.5, 20)")
 
     def init(self, target: BoundTarget, x: Array) -> ACSState:
         return ACSState(target.evaluate(x), counter(target, x))

@@ -1,11 +1,10 @@
 """Locally balanced proposals: one variable changed at a time, by the true ratios to all neighbours."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_instance, settle
+from xpsample.core.fields import FrozenDataclass, instance
 from xpsample.kernels.discrete.common import OneVariable, space_of
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
@@ -20,31 +19,27 @@ class Balancing(ABC):
         """``log g(exp(log_ratio))``, elementwise, without overflow."""
 
 
-@dataclass(frozen=True)
-class Barker(Balancing):
+class Barker(Balancing, FrozenDataclass, eq=True):
     """g(t) = t / (1 + t)."""
 
     def log(self, xp: Any, log_ratio: Array) -> Array:
         return -xp.logaddexp(xp.zeros_like(log_ratio), -log_ratio)
 
 
-@dataclass(frozen=True)
-class SquareRoot(Balancing):
+class SquareRoot(Balancing, FrozenDataclass, eq=True):
     """g(t) = sqrt(t)."""
 
     def log(self, xp: Any, log_ratio: Array) -> Array:
         return 0.5 * log_ratio
 
 
-@dataclass(frozen=True)
-class Max(Balancing):
+class Max(Balancing, FrozenDataclass, eq=True):
     """g(t) = max(1, t). It proposes states of no probability, too, and rejects them."""
 
     def log(self, xp: Any, log_ratio: Array) -> Array:
         return xp.where(log_ratio < 0.0, 0.0, log_ratio)
 
 
-@dataclass(frozen=True, eq=False)
 class LocallyBalanced(OneVariable):
     """A locally balanced proposal (Zanella 2020; SRMC Eq. 24), with the exact Metropolis-Hastings correction.
 
@@ -75,13 +70,10 @@ class LocallyBalanced(OneVariable):
     (1000, 8, 3)
     """
 
-    balancing: Balancing = Barker()
+    balancing: Balancing = instance(Balancing, "Barker()", default=Barker())
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "balancing", check_instance, Balancing, "Barker()")
 
     def logits(self, target: BoundTarget, point: Point) -> Array:
         weights = self.balancing.log(target.xp, point.differences)

@@ -107,13 +107,12 @@ class OneVariable(MemorylessKernel[Info]):
             moves = self.logits(target, at)
             return xp.reshape(moves, (*moves.shape[:-2], -1))
 
-        current = target.refresh(state.point)
+        current = state.point
         weights = flat(current)
         chosen = choose(xp, weights, noise["proposal"])
         choice, back = one_move(target, current.x, chosen)
         proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
         log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
         log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
-        spent = target.costs.of_proposal
-        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

@@ -2,15 +2,16 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_number, given, settle
+from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, ROWS_PER_CHAIN, check_range, check_reals
+from xpsample.core.fields import FrozenDataclass, checked, count, number, parameter
+from xpsample.core.hyperparameters import ROWS_PER_CHAIN, check_range, check_reals
 from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded
 
 SMALLEST, LARGEST, SIZES = 0.05, 50.0, 16
@@ -36,7 +37,10 @@ class Cycle(ABC):
         Steps after which the cycle begins again.
     """
 
-    length: int
+    if TYPE_CHECKING:  # subclasses have it as a field, or as a property
+
+        @property
+        def length(self) -> int: ...
 
     @abstractmethod
     def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
@@ -49,8 +53,7 @@ class Cycle(ABC):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class Cosine(Cycle):
+class Cosine(Cycle, FrozenDataclass):
     """From ``2 step_size`` and `balance` at the start of a cycle down to nearly 0 and 1/2, along half a cosine.
 
     With c = cos(pi k / length), alpha_k = step_size (c + 1) and beta_k = (balance - 1/2) / 2 c + (balance + 1/2) / 2.
@@ -65,14 +68,9 @@ class Cosine(Cycle):
         beta at the largest step; broadcasts against the chain axes.
     """
 
-    step_size: Any = field(metadata=PER_CHAIN)
-    length: int
-    balance: Any = field(default=0.95, metadata=PER_CHAIN)
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0)
-        settle(self, "length", check_count)
-        settle(self, "balance", check_range, 0, closed=True)
+    step_size: Any = parameter(gt=0)
+    length: int = count()
+    balance: Any = parameter(default=0.95, ge=0)
 
     def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
         # (c + 1) / 2 is the square of the half angle's cosine, which does not cancel where a cycle ends.
@@ -80,8 +78,14 @@ class Cosine(Cycle):
         return 2.0 * self.step_size * share, 0.5 + (self.balance - 0.5) * share
 
 
-@dataclass(frozen=True, eq=False)
-class Table(Cycle):
+def _check_rows(name: str, value: Any, closed: bool = False) -> Any:
+    rows = check_range(name, check_reals(name, value, "an array (length, ...)"), 0, closed=closed)
+    if not rows.ndim:
+        raise HyperparameterError(f"{name} must have a row for each step; got {given(value)}")
+    return rows
+
+
+class Table(Cycle, FrozenDataclass):
     """Given step by step; what `CycleSearch` finds.
 
     Parameters
@@ -90,16 +94,10 @@ class Table(Cycle):
         Of every step of a cycle, in the library of the positions; further axes broadcast against the chain axes.
     """
 
-    step_sizes: Array = field(metadata=ROWS_PER_CHAIN)
-    balances: Array = field(metadata=ROWS_PER_CHAIN)
+    step_sizes: Array = checked(_check_rows, kind=ROWS_PER_CHAIN)
+    balances: Array = checked(partial(_check_rows, closed=True), kind=ROWS_PER_CHAIN)
 
-    def __post_init__(self) -> None:
-        for name in ("step_sizes", "balances"):
-            check_range(
-                name, check_reals(name, getattr(self, name), "an array (length, ...)"), 0, closed=name == "balances"
-            )
-            if not getattr(self, name).ndim:
-                raise HyperparameterError(f"{name} must have a row for each step; got {given(getattr(self, name))}")
+    def __check_init__(self) -> None:
         if self.step_sizes.shape[0] != self.balances.shape[0]:
             shapes = tuple(self.step_sizes.shape), tuple(self.balances.shape)
             raise HyperparameterError(
@@ -113,7 +111,7 @@ class Table(Cycle):
         return Table(*(rows[(slice(None), *[0] * (rows.ndim - 1))] for rows in (self.step_sizes, self.balances)))
 
     @property
-    def length(self) -> int:  # type: ignore[override]
+    def length(self) -> int:
         """Rows of the table."""
         return self.step_sizes.shape[0]
 
@@ -122,14 +120,13 @@ class Table(Cycle):
         return tuple(xp.take(table, row, axis=0)[0, ...] for table in (self.step_sizes, self.balances))
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidate(Cycle):
+class _Candidate(Cycle, FrozenDataclass):
     """One step size and one balance, 0-d arrays, which the warm-up tries."""
 
     step_size: Array
     balance: Array
 
-    length = 1
+    length: ClassVar[int] = 1
 
     def at(self, xp: Any, k: Array, like: Array) -> tuple[Any, Any]:
         return self.step_size, self.balance
@@ -144,8 +141,7 @@ class Tried(NamedTuple):
     times: Array
 
 
-@dataclass(frozen=True)
-class CycleSearch(Rule):
+class CycleSearch(Rule, eq=True):
     """The cycle of `ACS` by acceptance rates, as Pynadath et al. (2024) find it.
 
     The warm-up makes its steps with 64 pairs of a step size and a balance in turn, each of which leaves the target
@@ -184,17 +180,12 @@ class CycleSearch(Rule):
     6
     """
 
-    length: int = 20
-    acceptance: float = 0.5
-    balance: float = 0.95
+    length: int = count(default=20)
+    acceptance: float = number(default=0.5, gt=0, lt=1)
+    balance: float = number(default=0.95, ge=0.5)
 
     rank = 1
     patience: ClassVar[float] = 5.0
-
-    def __post_init__(self) -> None:
-        settle(self, "length", check_count)
-        settle(self, "acceptance", check_number, 0, 1, below=True)
-        settle(self, "balance", check_number, 0.5, closed=True)
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Tried:
         zero = per_group(xp, point.x, pooled)[..., None]

@@ -1,12 +1,11 @@
 """Discrete Langevin proposals: all variables moved at once, each by a categorical choice that the score informs."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate
+from xpsample.core.fields import parameter
+from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.discrete.common import choose_or_stay, log_probability_or_stay, space_of, uniform_per_variable
 from xpsample.kernels.kernel import (
@@ -23,7 +22,7 @@ from xpsample.kernels.traits import ADJUSTED, UNADJUSTED
 from xpsample.kernels.ula import ULAState
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import StepSize, tuned
+from xpsample.warmup import StepSize
 
 LARGEST_STEP_SIZE = 1e6
 """The largest tuned step size: where it is reached, the way from one value to the next counts for nothing."""
@@ -46,7 +45,7 @@ def langevin_step(
 ) -> tuple[Point, Info]:
     """One Metropolis-adjusted discrete Langevin step, for `langevin_noise`."""
     xp, space = target.xp, space_of(target)
-    current = target.refresh(point)
+    current = point
     moves = langevin_moves(target, current, step_size, balance)
     choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
     proposal = target.evaluate(space.move(xp, current.x, choice))
@@ -54,8 +53,7 @@ def langevin_step(
     back = log_probability_or_stay(xp, moves_back, space.back(xp, choice))
     there = log_probability_or_stay(xp, moves, choice)
     log_ratio = proposal.log_density - current.log_density + xp.sum(back - there, axis=-1)
-    spent = target.costs.of_proposal
-    kept, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
+    kept, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
     return kept, info._replace(moved=info.moved & xp.any(choice > 0, axis=-1))
 
 
@@ -64,7 +62,6 @@ def langevin_noise(x: Array) -> Specs:
     return {"proposal": uniform_per_variable(x), "accept": uniform_per_chain(x)}
 
 
-@dataclass(frozen=True, eq=False)
 class DMALA(MemorylessKernel[Info]):
     """The Metropolis-adjusted discrete Langevin sampler (Zhang, Liu & Liu 2022; HiSS Eq. 11; SRMC Eq. 29).
 
@@ -104,17 +101,11 @@ class DMALA(MemorylessKernel[Info]):
     """
 
     optimal_acceptance: ClassVar[float] = 0.574
-    step_size: Any = field(
-        default=None, metadata=PER_CHAIN | tuned(StepSize(optimal_acceptance, most=LARGEST_STEP_SIZE))
-    )
-    balance: Any = field(default=0.5, metadata=PER_CHAIN)
+    step_size: Any = parameter(default=None, gt=0, tune=StepSize(optimal_acceptance, most=LARGEST_STEP_SIZE))
+    balance: Any = parameter(default=0.5, ge=0)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "step_size", check_range, 0, optional=True)
-        settle(self, "balance", check_range, 0, closed=True)
 
     def noise(self, x: Array) -> Specs:
         return langevin_noise(x)
@@ -124,7 +115,6 @@ class DMALA(MemorylessKernel[Info]):
         return ChainState(point), info
 
 
-@dataclass(frozen=True, eq=False)
 class DULA(Kernel[ULAState, Info]):
     """The unadjusted discrete Langevin sampler: every proposal of `DMALA` is taken (Zhang, Liu & Liu 2022).
 
@@ -152,18 +142,17 @@ class DULA(Kernel[ULAState, Info]):
     (2000, 8, 3)
     """
 
-    step_size: Any = field(default=None, metadata=PER_CHAIN)
+    step_size: Any = parameter(default=None, gt=0)
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.DISCRETE
     traits = UNADJUSTED
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
                 "DULA needs a step_size: it accepts every move, so that no warm-up sees how biased it is. One that "
                 "DMALA is tuned to, or smaller, is a start: sample(target, DMALA(), ...).kernel.step_size"
             )
-        settle(self, "step_size", check_range, 0)
 
     def init(self, target: BoundTarget, x: Array) -> ULAState:
         return ULAState(target.evaluate(x), none_frozen(target.xp, x))
@@ -173,10 +162,10 @@ class DULA(Kernel[ULAState, Info]):
 
     def step(self, target: BoundTarget, state: ULAState, noise: dict[str, Array]) -> tuple[ULAState, Info]:
         xp = target.xp
-        current = target.refresh(state.point)
+        current = state.point
         moves = langevin_moves(target, current, self.step_size, 0.5)
         choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
         new = target.evaluate(space_of(target).move(xp, current.x, choice))
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
         return ULAState(kept.point, frozen), info._replace(moved=info.moved & xp.any(choice > 0, axis=-1))

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
+from xpsample.core.fields import checked
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.discrete.colors import as_colors, check_colors
@@ -20,7 +19,6 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 
-@dataclass(frozen=True, eq=False)
 class SingleFlip(OneVariable):
     """Metropolis et al. (1953) with uniform proposals: one variable to one other value, all such moves alike.
 
@@ -50,7 +48,6 @@ class SingleFlip(OneVariable):
         return space.valid(xp, xp.zeros_like(space.changes(xp, target.as_floating(point.x), lambda v: v)))
 
 
-@dataclass(frozen=True, eq=False)
 class Gibbs(MemorylessKernel[Info]):
     """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its distribution given all others.
 
@@ -83,7 +80,7 @@ class Gibbs(MemorylessKernel[Info]):
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp, space = target.xp, space_of(target)
-        current = target.refresh(state.point)
+        current = state.point
         n, others = space.variables(current.x.shape[-1]), space.choices - 1
         alike = xp.zeros_like(space.changes(xp, target.as_floating(current.x), lambda v: v))
         variable = xp.astype(xp.floor(noise["variable"] * n), xp.int32)
@@ -99,7 +96,7 @@ class Gibbs(MemorylessKernel[Info]):
         for j in range(others):
             new = select(xp, value == j + 1, tree.map(lambda a, j=j: a[j, ...], around.values), new)
         diverged = xp.any(there & broken, axis=-1)
-        spent = target.costs.refresh.plus(around.spent)
+        spent = around.spent
         return ChainState(around.whole(new)), Info(xp.ones_like(current.log_density), value > 0, diverged, spent)
 
 
@@ -132,7 +129,6 @@ class ChromaticState(NamedTuple):
     colors: Array
 
 
-@dataclass(frozen=True, eq=False)
 class ChromaticGibbs(Kernel[ChromaticState, Info]):
     """A sweep of the heat bath: all variables of a color are drawn at once, one color after the other.
 
@@ -175,13 +171,10 @@ class ChromaticGibbs(Kernel[ChromaticState, Info]):
     (1000, 8, 64)
     """
 
-    colors: Any = field(repr=False)
+    colors: Any = checked(as_colors, repr=False)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
     traits = ADJUSTED & ~Trait.ANY_DEPENDENCE
-
-    def __post_init__(self) -> None:
-        settle(self, "colors", as_colors)
 
     def init(self, target: BoundTarget, x: Array) -> ChromaticState:
         check_colors(target, x, self.colors)
@@ -207,8 +200,8 @@ class ChromaticGibbs(Kernel[ChromaticState, Info]):
             diverged = diverged | xp.any(of_color & xp.any(broken, axis=-1), axis=-1)
             return target.evaluate(space.move(xp, point.x, value)), moved | xp.any(value > 0, axis=-1), diverged
 
-        current, count = target.refresh(state.point), max(self.colors) + 1
+        current, count = state.point, max(self.colors) + 1
         none = xp.zeros_like(current.log_density, dtype=xp.bool)
         point, moved, diverged = target.backend.repeat(count, draw, (current, none, none))
-        spent = target.costs.refresh.plus(target.costs.evaluate.times(count))
+        spent = target.costs.evaluate.times(count)
         return state._replace(point=point), Info(xp.ones_like(current.log_density), moved, diverged, spent)

@@ -1,18 +1,15 @@
 """Gibbs with gradients: one variable changed at a time, chosen by what the score says of every change."""
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import settle
-from xpsample.core.hyperparameters import PER_CHAIN, check_range
+from xpsample.core.fields import parameter
 from xpsample.kernels.discrete.common import OneVariable, estimated_differences
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 
-@dataclass(frozen=True, eq=False)
 class GWG(OneVariable):
     """Gibbs with gradients (Grathwohl et al., 2021; SRMC Eq. 27), with the exact Metropolis-Hastings correction.
 
@@ -41,13 +38,10 @@ class GWG(OneVariable):
     True
     """
 
-    temperature: Any = field(default=0.5, metadata=PER_CHAIN)
+    temperature: Any = parameter(default=0.5, ge=0)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
     traits = ADJUSTED
-
-    def __post_init__(self) -> None:
-        settle(self, "temperature", check_range, 0, closed=True)
 
     def logits(self, target: BoundTarget, point: Point) -> Array:
         return estimated_differences(target, point, self.temperature)

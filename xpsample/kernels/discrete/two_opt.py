@@ -1,6 +1,5 @@
 """2-opt Metropolis: permutations by reversing segments (Croes, 1958, as a Markov chain)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xpsample.core.arrays import Array
@@ -14,7 +13,6 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
-@dataclass(frozen=True, eq=False)
 class TwoOpt(Kernel[ChainState, Info]):
     """Reverse the segment between two places, both drawn uniformly, and accept by Metropolis.
 
@@ -54,7 +52,7 @@ class TwoOpt(Kernel[ChainState, Info]):
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp, space = target.xp, target.space
         assert isinstance(space, Permutations)
-        current = target.refresh(state.point)
+        current = state.point
         n = current.x.shape[-1]
         # Two different places: the second is 1 .. n - 1 places after the first, cyclically.
         first = xp.astype(xp.floor(noise["first"] * n), xp.int32)
@@ -63,7 +61,7 @@ class TwoOpt(Kernel[ChainState, Info]):
         place = space.places
         place = xp.where((place >= low) & (place <= high), low + high - place, place)
         proposal = target.evaluate(xp.take_along_axis(current.x, as_index(xp, place), axis=-1))
-        spent = target.costs.of_proposal
+        spent = target.costs.evaluate
         log_ratio = proposal.log_density - current.log_density
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current, spent)
         return ChainState(point), info
