@@ -63,7 +63,6 @@ def test_list_for_programs(capsys, monkeypatch):
 
 
 def test_list_is_grouped(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
     assert cli.main(["list"]) == 0
     groups, title = {}, ""
@@ -82,22 +81,12 @@ def test_list_is_grouped(capsys, monkeypatch):
     assert {"GWG", "TwoOpt"} < groups["on discrete spaces"] and "SVGD" in groups["of particles"]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_list_fits_the_terminal(capsys, monkeypatch, width):
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
-    assert cli.main(["list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert width - 10 < max(map(len, lines)) <= width
-
-
 def test_devices_of_libraries():
     assert cli._devices("numpy") == "cpu (float32, float64)"
     assert cli._devices("a_library_that_is_not_there") == "not installed"
 
 
-def test_run_unknown_experiment(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_run_unknown_experiment(capsys):
     assert cli.main(["run", "breast-canser"]) == 2
     assert "did you mean breast-cancer?" in capsys.readouterr().err
     assert cli.main(["run", "zzz"]) == 2
@@ -128,7 +117,7 @@ def test_experiment_options_and_errors(capsys, monkeypatch):
 def test_help_is_called_as_the_command_was(capsys, monkeypatch):
     for path, called in (("/usr/bin/xpsample", "xpsample"), ("/lib/xpsample/__main__.py", "python -m xpsample")):
         monkeypatch.setattr(sys, "argv", [path])
-        for command in (["run"], ["run", "srmc-mse"], ["list"], ["citation"], ["conformance"], ["completion"]):
+        for command in (["run"], ["run", "srmc-mse"], ["list"], ["citation"], ["conformance"]):
             assert exit_code(*command, "--help") == 0
             text = capsys.readouterr().out
             assert text.startswith(f"usage: {called} {' '.join(command)} [-h]")
@@ -208,16 +197,6 @@ def test_completion(line, expected, tmp_path):
     asked |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "words")}
     subprocess.run([sys.executable, "-c", "from xpsample.cli import main; main()"], env=os.environ | asked, check=True)
     assert set((tmp_path / "words").read_text().split("\n")) == expected
-
-
-def test_the_shells_code(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "argcomplete", None)
-    assert cli.main(["completion", "fish"]) == 1
-    assert 'pip install "xpsample[completion]"' in capsys.readouterr().err
-    shellcode = lambda names, shell: f"{names} in {shell}"  # noqa: E731
-    monkeypatch.setitem(sys.modules, "argcomplete", types.SimpleNamespace(shellcode=shellcode))
-    assert cli.main(["completion", "zsh"]) == 0
-    assert capsys.readouterr().out == "['xpsample'] in zsh\n"
 
 
 def test_conformance_is_delegated(monkeypatch):

@@ -1,30 +1,21 @@
-"""The command line: `xpsample list`, `run NAME`, `citation NAME`, `conformance`, `completion SHELL`."""
+"""The command line: `xpsample list`, `run NAME`, `citation NAME`, `conformance`."""
 
 import argparse
 import difflib
+import itertools
 import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import xpsample
 from xpsample.core.errors import BackendError, XpsampleError
-from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, fit, terminal_width
+from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by
 from xpsample.experiments import EXPERIMENTS, PAPERS, Entry
-
-USAGE_ERROR = 2
-
-KERNELS = {
-    "xpsample": "of the papers",
-    "xpsample.kernels": "on real spaces, and around other kernels",
-    "xpsample.kernels.discrete": "on discrete spaces",
-    "xpsample.particles": "of particles",
-}
-"""Groups of kernels: where they are defined, and what the group is called."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,24 +54,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(argv: Sequence[str]) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks how to go on
-        return _complete()
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions
+        import argcomplete
+
+        argcomplete.autocomplete(_parser(os.environ["COMP_LINE"].split()), always_complete_options="long")
     names = [word for word in argv if not word.startswith("-")]
     if names[:1] == ["run"] and len(names) > 1 and names[1] not in EXPERIMENTS:
         near = difflib.get_close_matches(names[1], EXPERIMENTS)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(EXPERIMENTS)}"
-        message = f"xpsample run: no experiment is called {names[1]!r}; {hint}"
-        print(fit(message, terminal_width()), file=sys.stderr)
-        return USAGE_ERROR
+        print(f"xpsample run: no experiment is called {names[1]!r}; {hint}", file=sys.stderr)
+        return 2  # as argparse's
     args = _parser(argv).parse_args(argv)
     return args.command(args)
-
-
-def _complete() -> int:
-    import argcomplete
-
-    argcomplete.autocomplete(_parser(os.environ["COMP_LINE"].split()), always_complete_options="long")
-    return 0
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
@@ -116,15 +101,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     conformance = commands.add_parser("conformance", help=about, description=f"{about.capitalize()}.")
     if "conformance" in words:
         _delegate(conformance, import_module("xpsample.conformance.cli"), again)
-
-    completion = commands.add_parser(
-        "completion",
-        help="print what completes commands in a shell",
-        description='Print what completes commands in a shell. bash and zsh: eval "$(xpsample completion bash)"; '
-        "fish: xpsample completion fish | source",
-    )
-    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
-    completion.set_defaults(command=_completion)
     return parser
 
 
@@ -136,15 +112,6 @@ def _delegate(parser: argparse.ArgumentParser, module: Any, again: str) -> None:
 
 def _summary(entry: Entry) -> str:
     return f"{entry.paper} paper, {entry.summary}" if entry.paper else entry.summary
-
-
-def _completion(args: argparse.Namespace) -> int:
-    try:
-        import argcomplete
-    except ImportError:
-        raise XpsampleError('completion needs argcomplete: pip install "xpsample[completion]"') from None
-    print(argcomplete.shellcode(["xpsample"], shell=args.shell))
-    return 0
 
 
 def _known_names(**_: Any) -> list[str]:
@@ -163,10 +130,6 @@ def _citation(args: argparse.Namespace) -> int:
     return 0
 
 
-Groups = dict[str, list[tuple[str, str]]]
-"""By the title of a group, names and a line about each."""
-
-
 def _list(args: argparse.Namespace) -> int:
     sections = {
         "experiments": ("Experiments (xpsample run NAME)", _experiments),
@@ -176,41 +139,47 @@ def _list(args: argparse.Namespace) -> int:
     rows: dict[str, list[dict[str, str]]] = {}
     with Progress("loading array libraries") as progress:
         for kind, (title, find) in sections.items():
-            groups = find()
+            rows[kind] = [{"name": name, "group": group, "about": about} for name, group, about in find()]
             if not args.json:
-                _section(progress, title, groups)
-            rows[kind] = [
-                {"name": name, "group": group, "about": about} for group in groups for name, about in groups[group]
-            ]
+                width, lines = max(len(row["name"]) for row in rows[kind]), [title]
+                for group, members in itertools.groupby(rows[kind], lambda row: row["group"]):
+                    lines += ["", f"  {group}"] if group else []
+                    lines += [f"    {row['name']:{width}}  {row['about']}" for row in members]
+                progress.say("\n".join(lines) + "\n")
         if args.json:
             progress.say(json.dumps(rows, indent=2))
     return 0
 
 
-def _experiments() -> Groups:
-    return {title: [(n, e.summary) for n, e in EXPERIMENTS.items() if e.paper == p] for p, title in PAPERS.items()}
+def _experiments() -> Iterator[tuple[str, str, str]]:
+    for paper, title in PAPERS.items():
+        yield from ((name, title, entry.summary) for name, entry in EXPERIMENTS.items() if entry.paper == paper)
 
 
-def _libraries() -> Groups:
-    from xpsample.core.registry import registered_backends
-
-    return {"": [(name, _devices(name)) for name in registered_backends()]}
-
-
-def _kernels() -> Groups:
+def _kernels() -> Iterator[tuple[str, str, str]]:
+    """Names of the kernels at the root, their groups, and the first lines of their docstrings."""
     from xpsample.kernels import Kernel
 
-    groups: Groups = {title: [] for title in KERNELS.values()}
+    groups = {  # the last whose package a kernel is defined in
+        "xpsample": "of the papers",
+        "xpsample.kernels": "on real spaces, and around other kernels",
+        "xpsample.kernels.discrete": "on discrete spaces",
+        "xpsample.particles": "of particles",
+    }
+    found = []
     for name in dir(xpsample):
         kind = getattr(xpsample, name)
         if isinstance(kind, type) and issubclass(kind, Kernel):
-            home = max((room for room in KERNELS if kind.__module__.startswith(room)), key=len)
-            groups[KERNELS[home]].append((name, _first_line(kind)))
-    return groups
+            package = max((p for p in groups if kind.__module__.startswith(p)), key=len)
+            found.append((name, groups[package], " ".join((kind.__doc__ or "").partition("\n\n")[0].split())))
+    for group in groups.values():
+        yield from (row for row in found if row[1] == group)
 
 
-def _first_line(kind: type) -> str:
-    return " ".join((kind.__doc__ or "").strip().partition("\n\n")[0].split())
+def _libraries() -> Iterator[tuple[str, str, str]]:
+    from xpsample.core.registry import registered_backends
+
+    return ((name, "", _devices(name)) for name in registered_backends())
 
 
 def _devices(name: str) -> str:
@@ -223,12 +192,3 @@ def _devices(name: str) -> str:
     except BackendError as error:
         return str(error)
     return ", ".join(f"{d.name} ({', '.join(d.dtypes)})" for d in devices) or "installed, no device found"
-
-
-def _section(progress: Progress, title: str, groups: Groups) -> None:
-    width = max(len(name) for rows in groups.values() for name, _ in rows)
-    lines = [title]
-    for group, rows in groups.items():
-        lines += ["", f"  {group}"] if group else []
-        lines += [f"    {name:{width}}  {text}" for name, text in rows]
-    progress.say(fit("\n".join(lines) + "\n", terminal_width()))

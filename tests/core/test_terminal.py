@@ -1,4 +1,4 @@
-"""What commands print: lines that fit, and what is being done where they would be silent."""
+"""Commands say what they do when they would be silent."""
 
 import sys
 import time
@@ -6,26 +6,7 @@ import time
 import pytest
 
 from xpsample.core import terminal
-from xpsample.core.terminal import Progress, fit
-
-
-@pytest.mark.parametrize(
-    ("text", "fitted"),
-    [
-        ("short", "short"),
-        ("one two three four", "one two\nthree four"),
-        ("  one two three four", "  one two\n  three\n  four"),
-        ("a  one two three", "a  one two\n   three"),
-        ("a b  one two", "a b  one\ntwo"),
-        ("a  one two three\n   four\nb  five", "a  one two\n   three\n   four\nb  five"),
-        ("a  one two three\n   four five", "a  one two\n   three\n   four\n   five"),
-        ("one two three\nfour five", "one two\nthree\nfour five"),
-        ("averylongwordthatstays", "averylongwordthatstays"),
-        ("one\n\ntwo two two", "one\n\ntwo two\ntwo"),
-    ],
-)
-def test_fit(text, fitted):
-    assert fit(text, 10) == fitted
+from xpsample.core.terminal import Progress
 
 
 @pytest.fixture(autouse=True)

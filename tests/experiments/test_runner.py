@@ -246,14 +246,6 @@ def test_what_takes_long_is_told_while_it_does(run_it, monkeypatch, capsys):
     assert "  digging, 0 s" in told and "  made-up, 0 s" in told
 
 
-def test_what_is_printed_fits_the_terminal_and_the_report_has_it_as_it_is(run_it, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "30")
-    text = "ESS        of the worst coefficient of all chains"
-    assert run_it(made_up(legend=text)) == 0
-    assert "\nESS        of the worst\n           coefficient of all\n" in capsys.readouterr().out
-    assert f"\n{text}\n" in (tmp_path / "out" / "report.txt").read_text()
-
-
 def test_sampling_takes_the_seed_and_says_its_label(tmp_path, capsys):
     run, x0 = a_run(tmp_path, seed=5), np.zeros((2, 1))
     one, same, other = (

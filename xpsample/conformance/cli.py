@@ -17,7 +17,7 @@ from xpsample.conformance.timing import Timed, timed
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import registered_backends
-from xpsample.core.terminal import Progress, ended_by, fit, terminal_width
+from xpsample.core.terminal import Progress, ended_by
 from xpsample.files.atomic import write_whole
 from xpsample.files.lines import RowsFile, opened_rows
 from xpsample.sampling.identity import made_with
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         cases = _cases(args.kernel)
     except HyperparameterError as error:
-        print(fit(f"xpsample conformance: {error}", terminal_width()), file=sys.stderr)
+        print(f"xpsample conformance: {error}", file=sys.stderr)
         return 2
     rows: list[Row] = []
 
@@ -73,10 +73,10 @@ def run(args: argparse.Namespace) -> int:
             keeping = nullcontext() if args.resume is None else _kept(args, devices)
             with keeping as kept, _reported(args, devices, rows, progress):
                 found = seen(devices, kept)
-                for text in [markdown(found)] if args.markdown else text_lines(found, terminal_width()):
+                for text in [markdown(found)] if args.markdown else text_lines(found):
                     progress.say(text)
             for text in missing(args.backend):
-                progress.say(fit(text, terminal_width()))
+                progress.say(text)
     except KeyboardInterrupt as error:
         by, code = ended_by(error)
         then = "with --resume FILE they are kept" if args.resume is None else f"to go on: {args.again}"

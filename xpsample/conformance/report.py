@@ -12,7 +12,6 @@ from xpsample.core.devices import DeviceDtype
 from xpsample.sampling.identity import made_with
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
-WIDTHS = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12, 6)
 
 
 def cell(outcome: Outcome) -> str:
@@ -33,15 +32,11 @@ def line(row: Row) -> tuple[str, ...]:
     )
 
 
-def text_lines(rows: Iterable[Row], width: int) -> Iterable[str]:
-    """A header, then the rows as they come, in cells of fixed width; a narrow terminal gets several lines for each."""
+def text_lines(rows: Iterable[Row]) -> Iterable[str]:
+    """A header, then the rows as they come, in cells of fixed width."""
+    widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12, 6)
     for cells in chain([HEADER], map(line, rows)):
-        lines = [""]
-        for cell_text, cell_width in zip(cells, WIDTHS, strict=True):
-            if len(lines[-1]) + cell_width > width:
-                lines.append("    ")
-            lines[-1] += f"{cell_text:{cell_width}}  "
-        yield "\n".join(text.rstrip() for text in lines)
+        yield "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def markdown(rows: Iterable[Row]) -> str:

@@ -1,10 +1,8 @@
-"""What commands print: lines that fit the terminal, and what is being done wherever they would be silent."""
+"""Output of commands: exit codes, and a line on stderr about the current work after a silence."""
 
 import os
-import re
 import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,38 +14,6 @@ SILENCE = 2.0
 
 CLOSED_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
 """Exit codes, those of a shell: nobody reads what is printed, Ctrl-C, and SIGTERM."""
-
-
-def terminal_width() -> int:
-    """Columns of the terminal that is printed to, or ``COLUMNS``; without either, as in a pipe, no limit."""
-    return shutil.get_terminal_size((sys.maxsize, 24)).columns
-
-
-def fit(text: str, width: int) -> str:
-    """Lines longer than `width`, wrapped; what follows is put below what stands after a first gap of two spaces."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        if lines and line and len(lines[-1]) > width and 0 < _hanging(lines[-1]) == _indent(line):
-            lines[-1] += f" {line.strip()}"  # it goes on there already
-        else:
-            lines.append(line)
-    return "\n".join(_wrapped(line, width) if len(line) > width else line for line in lines)
-
-
-def _wrapped(line: str, width: int) -> str:
-    hanging = _hanging(line)
-    below = " " * (hanging if hanging < width // 2 else _indent(line))
-    return textwrap.fill(line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False)
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _hanging(line: str) -> int:
-    """Where a line's text begins after its first gap of two spaces; its indent without one."""
-    gap = re.match(r"\s*\S+(?: \S+)*  +(?=\S)", line)
-    return _indent(line) if gap is None else len(gap[0])
 
 
 def ended_by(error: KeyboardInterrupt) -> tuple[str, int]:

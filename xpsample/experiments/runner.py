@@ -6,6 +6,7 @@ value ``EXPERIMENT`` that names them. See ``docs/developer/experiments.md``.
 
 import argparse
 import os
+import shutil
 import sys
 import time
 import warnings
@@ -24,8 +25,7 @@ from xpsample.core.describe import describe
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning, RepellenceWarning
 from xpsample.core.registry import registered_backends
-from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by, terminal_width
-from xpsample.core.terminal import fit as fit_lines
+from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by
 from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.files import plain_row, write_rows
 from xpsample.experiments.folder import OwnFolder
@@ -94,10 +94,10 @@ class Run(Generic[Size]):
         self._progress = Progress(name) if progress is None else progress
         self._unfinished = unfinished
 
-    def say(self, text: str = "", *, width: int | None = None) -> None:
-        """Print at once, in lines that fit the terminal (or a width), and into ``report.txt`` as it is."""
+    def say(self, text: str = "") -> None:
+        """Print at once, and add to ``report.txt``."""
         self._lines.append(text)
-        self._progress.say(fit_lines(text, terminal_width() if width is None else width))
+        self._progress.say(text)
 
     def table(
         self,
@@ -109,9 +109,9 @@ class Run(Generic[Size]):
     ) -> None:
         """Print a table that fits the terminal, and put it in one piece into ``report.txt``; see `table`."""
         before, after = f"\n{title}\n" if title else "\n", f"\n\n{legend}" if legend else ""
-        width = terminal_width()
+        width = shutil.get_terminal_size((sys.maxsize, 24)).columns  # no limit without a terminal and COLUMNS
         self._lines.append(before + table(rows, columns, keys) + after)
-        self._progress.say(fit_lines(before, width) + table(rows, columns, keys, width) + fit_lines(after, width))
+        self._progress.say(before + table(rows, columns, keys, width) + after)
 
     def doing(self, label: str) -> AbstractContextManager[None]:
         """Around what may take long: says so while it does, on stderr."""
@@ -315,7 +315,7 @@ class Experiment(Generic[Size]):
 
         def stopped(what: str) -> None:
             # In one piece, to be copied.
-            run.say(f"\nstopped by {what}, with {done.progress}; to go on: {again}", width=sys.maxsize)
+            run.say(f"\nstopped by {what}, with {done.progress}; to go on: {again}")
 
         try:
             with run.doing(self.name):
