@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 import xpsample as xps
-from xpsample.zoo.banana import banana
+from xpsample.zoo.curved import banana
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression
 from xpsample.zoo.mixture import gaussian_mixture

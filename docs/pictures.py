@@ -25,9 +25,9 @@ from xpsample.particles.batches import RowBatches
 from xpsample.particles.pcd import PCD
 from xpsample.sosmc import LangevinMove, RewardReverseKL, SOSMCHistory
 from xpsample.targets import LineIntegral
-from xpsample.zoo.banana import banana
-from xpsample.zoo.breast_cancer import breast_cancer, load_breast_cancer
+from xpsample.zoo.curved import banana
 from xpsample.zoo.ising import ising_lattice
+from xpsample.zoo.logistic import breast_cancer, load_breast_cancer
 from xpsample.zoo.mixture import gaussian_mixture, smoothed_mixture
 from xpsample.zoo.tsp import tsp
 

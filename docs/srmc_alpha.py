@@ -15,8 +15,8 @@ from xpsample.core.errors import DiagnosisWarning
 from xpsample.experiments.srmc.problems import STUCK, decaying, logistic_data
 from xpsample.kernels import Kernel
 from xpsample.sampling.warm_up import warm_up_steps
-from xpsample.zoo.banana import banana, bend
 from xpsample.zoo.benchmarks import BENCHMARKS
+from xpsample.zoo.curved import banana, bend
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression
 from xpsample.zoo.mixture import gaussian_mixture

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import xpsample as xps
-from xpsample.zoo.banana import banana, bend
+from xpsample.zoo.curved import banana, bend
 from xpsample.zoo.gaussian import gaussian
 
 STEPS, FAR = 1000, 1.0

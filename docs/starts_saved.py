@@ -12,8 +12,7 @@ import numpy as np
 
 import xpsample as xps
 from xpsample.core.registry import to_host
-from xpsample.zoo.banana import banana
-from xpsample.zoo.funnel import funnel
+from xpsample.zoo.curved import banana, funnel
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression
 

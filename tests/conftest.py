@@ -353,16 +353,14 @@ def no_silence_is_told() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_downloads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def no_downloads() -> Iterator[None]:
     """Data sets are not fetched, and none is found in the user's cache: a test that wants either brings it."""
 
-    def refused(url: str) -> bytes:
+    def refused(url: str, digest: str) -> bytes:
         raise DataError(f"{url} cannot be fetched: tests do without the network")
 
-    folder = tmp_path_factory.mktemp("no_downloads")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(data, "_fetch", refused)
-        patch.setattr(data, "_cache_folder", lambda: folder)
         yield
 
 

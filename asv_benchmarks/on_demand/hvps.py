@@ -22,7 +22,7 @@ from xpsample.gradients import GradientChoice, NativeGradient
 from xpsample.kernels import ChainState, Info, Kernel
 from xpsample.kernels.kernel import normal_like
 from xpsample.targets import Capability, Point
-from xpsample.zoo.breast_cancer import breast_cancer
+from xpsample.zoo.logistic import breast_cancer
 
 PROBLEMS: dict[str, tuple[Callable[[], xps.Target], int]] = {
     "logistic": (logistic, 10),

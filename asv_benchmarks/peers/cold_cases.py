@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asv_benchmarks.peers.tuned_cases import DTYPE
-from xpsample.zoo.german_credit import german_credit_rows
+from xpsample.zoo.logistic import german_credit_rows
 
 GENERATOR = np.random.default_rng(2026)
 EFFECTS = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])

@@ -10,7 +10,7 @@ import numpy as np
 
 import xpsample as xps
 from xpsample.core.registry import backend_named, to_host
-from xpsample.zoo.breast_cancer import load_breast_cancer
+from xpsample.zoo.logistic import load_breast_cancer
 
 LEAPFROGS = 10
 LOGISTIC, CANCER = "logistic", "breast_cancer"

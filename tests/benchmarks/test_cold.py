@@ -9,7 +9,7 @@ jax = pytest.importorskip("jax")
 
 from asv_benchmarks.peers import cold  # noqa: E402
 from asv_benchmarks.peers.cold_cases import MODELS, ColdCase  # noqa: E402
-from xpsample.zoo.german_credit import german_credit  # noqa: E402
+from xpsample.zoo.logistic import german_credit  # noqa: E402
 
 
 @pytest.mark.parametrize("model", cold.MODELS)

@@ -10,7 +10,7 @@ jax = pytest.importorskip("jax")
 from asv_benchmarks.peers import tuned, tuned_cases  # noqa: E402
 from asv_benchmarks.peers.tuned_cases import Case, Outcome, density, worst_error, worst_ess  # noqa: E402
 from xpsample.zoo.benchmarks import BENCHMARKS  # noqa: E402
-from xpsample.zoo.rosenbrock import rosenbrock_draws  # noqa: E402
+from xpsample.zoo.curved import rosenbrock_draws  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 

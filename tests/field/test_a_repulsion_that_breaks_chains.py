@@ -12,7 +12,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import RepellenceWarning
 from xpsample.srmc import Adaptive, Repellence
-from xpsample.zoo.banana import banana, bend
+from xpsample.zoo.curved import banana, bend
 
 ROWS = np.random.default_rng(5).normal(0, 1.5, 20)
 SCALE = xps.Model(

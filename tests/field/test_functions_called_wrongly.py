@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from xpsample.core.errors import HyperparameterError
-from xpsample.zoo.ising import ising_lattice
-from xpsample.zoo.potts import potts
+from xpsample.zoo.ising import ising_lattice, potts
 
 
 @pytest.mark.parametrize("make", [lambda shape: ising_lattice(shape, 0.3), lambda shape: potts(shape, 3, 0.3)])

@@ -32,7 +32,7 @@ def is_there(name):
     return False
 
 
-@pytest.mark.parametrize(("before", "now"), ROWS[:20])
+@pytest.mark.parametrize(("before", "now"), [row for row in ROWS if row[0].startswith("`xpsample.")])
 def test_a_moved_module_is_where_the_table_says(before, now):
     old, new = (re.findall(r"`([\w.]+)`", cell) for cell in (before, now))
     assert not is_there(old[0])

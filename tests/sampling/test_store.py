@@ -23,7 +23,7 @@ from xpsample.sampling import checkpoint, loop, store
 from xpsample.sampling.store import RowStore
 from xpsample.trace import stored as on_disk
 from xpsample.zoo.gaussian import gaussian
-from xpsample.zoo.potts import potts
+from xpsample.zoo.ising import potts
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ from array_api_compat import numpy as numpy_xp
 from xpsample import DMALA, GWG, LocallyBalanced, Portable, sample
 from xpsample.experiments.hiss.joint_bernoulli import isolated_modes, joint_bernoulli
 from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
-from xpsample.zoo.ising import cross_diagonal, ising_couplings, ising_lattice
-from xpsample.zoo.potts import potts
+from xpsample.zoo.ising import cross_diagonal, ising_couplings, ising_lattice, potts
 from xpsample.zoo.rbm import RBM, rbm
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from tests.warmup.rules_support import gaussian, normals, rotated, spins
 from xpsample.core.errors import XpsampleError
 from xpsample.kernels.tuning import with_tuning
 from xpsample.srmc import Frozen, LeapfrogAutocorrelation, LowestError, Stable, pilot, stability_bound, theory
-from xpsample.zoo.banana import banana, bend
+from xpsample.zoo.curved import banana, bend
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
 """Some tilts are too strong on purpose."""

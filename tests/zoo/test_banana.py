@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.zoo.derivatives import check_density, check_hvp, check_libraries, check_moments, check_score
-from xpsample.zoo.banana import banana, banana_moments, bend, unbend
+from xpsample.zoo.curved import banana, banana_moments, bend, unbend
 
 stats = pytest.importorskip("scipy.stats")
 SETTINGS = [(0.5, 1.0), (0.03, 10.0), (0.0, 2.0)]

@@ -5,8 +5,8 @@ import pytest
 
 from tests.zoo.derivatives import check_density, check_libraries, check_score
 from xpsample.core.errors import HyperparameterError
-from xpsample.zoo.brownian_motion import brownian_moments, brownian_motion, brownian_parameters
 from xpsample.zoo.data import load_dataset
+from xpsample.zoo.time_series import brownian_moments, brownian_motion, brownian_parameters
 
 stats = pytest.importorskip("scipy.stats")
 OBSERVED = np.array([0.3, np.nan, -0.4, np.nan, 0.1])

@@ -18,14 +18,13 @@ import pytest
 
 import xpsample.zoo.data as data
 from xpsample.core.errors import DataError
-from xpsample.experiments import data as every
 from xpsample.experiments.data import CONVERTERS, DATASETS, load_dataset
-from xpsample.zoo.data import SourceFile, arrays_digest
+from xpsample.zoo.data import arrays_digest
 
 KEPT = ("deblur_images", "mnist_ebm_uvadlc")
 SMALL = "tsp_eil"
-# The real ones: the fixture no_downloads of tests/conftest.py replaces both for the time of the session.
-FETCH, CACHE_FOLDER = data._fetch, data._cache_folder
+# The real one: the fixture no_downloads of tests/conftest.py replaces it for the time of the session.
+FETCH = data._fetch
 
 
 def _text(rows, delimiter):
@@ -237,16 +236,15 @@ class Network:
         self.files = {f"https://raw.githubusercontent.com/{repository}/{path}": files[path] for path in files}
         self.asked = []
 
-    def __call__(self, url, most):
+    def __call__(self, url, digest):
         self.asked.append(url)
+        assert hashlib.sha256(self.files[url]).hexdigest() == digest
         return self.files[url]
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
+def no_folder(monkeypatch):
     monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
-    monkeypatch.setattr(data, "_cache_folder", lambda: tmp_path / "cache")
-    return tmp_path / "cache"
 
 
 def _stored(folder, name):
@@ -255,8 +253,8 @@ def _stored(folder, name):
 
 
 def _know(monkeypatch, name, files):
-    """Know the sizes and digests of files that are rebuilt, and so are not the bytes of the repository."""
-    known = {path: SourceFile(len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
+    """Know the digests of files that are rebuilt, and so are not the bytes of the repository."""
+    known = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     monkeypatch.setitem(DATASETS, name, DATASETS[name]._replace(files=known))
 
 
@@ -268,30 +266,23 @@ def _serve(monkeypatch, folder, name):
     return network
 
 
-def _files(folder):
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
-
-
 def test_what_downloads_has_a_digest_and_the_rest_has_none():
     assert set(CONVERTERS) == set(REBUILT) == set(DATASETS) - set(KEPT)
     assert {name for name in DATASETS if not DATASETS[name].digest} == set(KEPT)
 
 
 @pytest.mark.parametrize("name", REBUILT)
-def test_a_download_gives_the_arrays_of_the_folder_and_is_kept(data_folder, cache, monkeypatch, name):
+def test_a_download_gives_the_arrays_of_the_folder(data_folder, no_folder, monkeypatch, name):
     stored, network = _stored(data_folder, name), _serve(monkeypatch, data_folder, name)
-    for _ in range(2):
-        arrays = load_dataset(name)
-        assert tuple(arrays) == DATASETS[name].arrays
-        for key, array in arrays.items():
-            assert array.dtype == stored[key].dtype
-            np.testing.assert_array_equal(array, stored[key])
-    assert sorted(network.asked) == sorted(network.files)  # once each: the second reads the cache
-    assert _files(cache) == [f"{name.split('/')[-1]}.npz"]
-    assert (cache / f"{name}.npz").is_file()
+    arrays = load_dataset(name)
+    assert tuple(arrays) == DATASETS[name].arrays
+    for key, array in arrays.items():
+        assert array.dtype == stored[key].dtype
+        np.testing.assert_array_equal(array, stored[key])
+    assert sorted(network.asked) == sorted(network.files)
 
 
-def test_arrays_other_than_known_are_refused_with_both_digests(data_folder, cache, monkeypatch):
+def test_arrays_other_than_known_are_refused_with_both_digests(data_folder, no_folder, monkeypatch):
     network = _serve(monkeypatch, data_folder, SMALL)
     (url,) = network.files
     network.files[url] = network.files[url].replace(b"\n1 37 52\n", b"\n1 37 53\n")
@@ -301,26 +292,14 @@ def test_arrays_other_than_known_are_refused_with_both_digests(data_folder, cach
         array[0, 1] = 53
     with pytest.raises(DataError, match=f"digest {arrays_digest(changed)} instead of {DATASETS[SMALL].digest}"):
         load_dataset(SMALL)
-    assert _files(cache) == []
 
 
-def test_a_source_that_is_no_table_is_refused(data_folder, cache, monkeypatch):
+def test_a_source_that_is_no_table_is_refused(data_folder, no_folder, monkeypatch):
     network = _serve(monkeypatch, data_folder, SMALL)
     network.files = dict.fromkeys(network.files, b"404: Not Found")
     _know(monkeypatch, SMALL, {"data/eil51.tsp": b"404: Not Found"})
     with pytest.raises(DataError, match=r"jam7/tsp@4be9d3f.* cannot be converted: IndexError"):
         load_dataset(SMALL)
-    assert _files(cache) == []
-
-
-def test_source_bytes_other_than_known_are_not_parsed(cache, monkeypatch):
-    monkeypatch.setattr(data, "_fetch", lambda url, most: b"some bytes")
-    monkeypatch.setattr(every, "CONVERTERS", {SMALL: lambda fetch: pytest.fail(str(len(fetch("data/eil51.tsp"))))})
-    expected = DATASETS[SMALL].files["data/eil51.tsp"]
-    wrong = rf"has 10 bytes with the SHA-256 digest \w+ instead of 579 bytes with {expected.digest}, and was not read"
-    with pytest.raises(DataError, match=wrong):
-        load_dataset(SMALL)
-    assert _files(cache) == []
 
 
 def test_every_source_file_is_known(data_folder, monkeypatch):
@@ -330,76 +309,43 @@ def test_every_source_file_is_known(data_folder, monkeypatch):
         assert files == set(REBUILT[name](_stored(data_folder, name)))
 
 
-@pytest.mark.parametrize("damage", ["cut", "other"])
-def test_a_damaged_file_of_the_cache_is_made_anew(data_folder, cache, monkeypatch, damage):
-    network = _serve(monkeypatch, data_folder, SMALL)
-    arrays = load_dataset(SMALL)
-    path = cache / f"{SMALL}.npz"
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[:100])
-    else:
-        np.savez(path, **{key: array + 1 for key, array in arrays.items()})
-    assert arrays_digest(load_dataset(SMALL)) == DATASETS[SMALL].digest
-    assert len(network.asked) == 2
-    assert arrays_digest(load_dataset(SMALL)) == DATASETS[SMALL].digest
-    assert len(network.asked) == 2
-
-
-def test_a_write_that_is_cut_short_leaves_nothing(data_folder, cache, monkeypatch):
-    _serve(monkeypatch, data_folder, SMALL)
-
-    def cut(file, *args, **settings):
-        file.write(b"half")
-        assert _files(cache) != []
-        assert not (cache / f"{SMALL}.npz").exists()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(np.lib.format, "write_array", cut)
-    with pytest.raises(KeyboardInterrupt):
-        load_dataset(SMALL)
-    assert _files(cache) == []
-
-
-def test_the_folder_goes_first_and_nothing_is_fetched(data_folder, cache, monkeypatch, tmp_path):
+def test_the_folder_goes_first_and_nothing_is_fetched(data_folder, no_folder, monkeypatch, tmp_path):
     network = _serve(monkeypatch, data_folder, SMALL)
     monkeypatch.setenv("XPSAMPLE_DATA", str(data_folder))
     assert "eil14_opt_tour" in load_dataset(SMALL)  # a file of the folder may hold more
     monkeypatch.setenv("XPSAMPLE_DATA", str(tmp_path))
     with pytest.raises(DataError, match="there is no"):
         load_dataset(SMALL)
-    assert network.asked == [] and _files(cache) == []
+    assert network.asked == []
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_what_cannot_be_downloaded_says_so(cache, monkeypatch, name):
+def test_what_cannot_be_downloaded_says_so(no_folder, monkeypatch, name):
     with pytest.raises(DataError, match=rf"is not downloaded: set XPSAMPLE_DATA to a folder that holds {name}\.npz"):
         load_dataset(name)
 
 
-def test_without_pooch_the_error_names_the_extra(monkeypatch):
-    monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
-    monkeypatch.setattr(data, "_cache_folder", CACHE_FOLDER)
+def test_without_pooch_the_error_names_the_extra(no_folder, monkeypatch):
+    monkeypatch.setattr(data, "_fetch", FETCH)
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(DataError, match=r'pip install "xpsample\[data\]".*Or set XPSAMPLE_DATA to a folder'):
         load_dataset(SMALL)
 
 
-def test_without_pillow_the_error_names_the_extra(cache, monkeypatch):
-    monkeypatch.setattr(data, "_fetch", lambda url, most: b"var labels=[1, 2];")
+def test_without_pillow_the_error_names_the_extra(no_folder, monkeypatch):
+    monkeypatch.setattr(data, "_fetch", lambda url, digest: b"var labels=[1, 2];")
     files = dict.fromkeys(DATASETS["cifar10_1000"].files, b"var labels=[1, 2];")
     _know(monkeypatch, "cifar10_1000", files)
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(DataError, match=r'needs pillow: pip install "xpsample\[data\]"'):
         load_dataset("cifar10_1000")
-    assert _files(cache) == []
 
 
-def test_without_a_network_the_error_has_the_address_and_the_other_way(cache, monkeypatch):
-    def unreachable(url, content, pooch):
-        content.write(b"half of")
+def test_without_a_network_the_error_has_the_address_and_the_other_way(no_folder, monkeypatch):
+    def unreachable(*_, **__):
         raise ConnectionError("unreachable.")
 
-    pooch = types.SimpleNamespace(HTTPDownloader=lambda timeout: unreachable)
+    pooch = types.SimpleNamespace(HTTPDownloader=lambda timeout: None, os_cache=str, retrieve=unreachable)
     monkeypatch.setattr(data, "_fetch", FETCH)
     monkeypatch.setitem(sys.modules, "pooch", pooch)
     address = r"https://raw\.githubusercontent\.com/jam7/tsp/4be9d3f05b0224b9dbb714e2c763465fe4936acc/data/eil51\.tsp"
@@ -407,7 +353,6 @@ def test_without_a_network_the_error_has_the_address_and_the_other_way(cache, mo
         DataError, match=rf"{address} cannot be fetched: unreachable\. Or set XPSAMPLE_DATA to a folder"
     ):
         load_dataset(SMALL)
-    assert _files(cache) == []
 
 
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -422,22 +367,29 @@ class Answer(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_pooch_fetches_bytes_and_an_error_page_is_an_error(monkeypatch):
-    pytest.importorskip("pooch")
+def test_what_is_fetched_has_its_digest_and_is_kept(monkeypatch, tmp_path):
+    pooch = pytest.importorskip("pooch")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / project)
+    known, other = (hashlib.sha256(content).hexdigest() for content in (b"some \x00 bytes", b"others"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         base = f"http://127.0.0.1:{server.server_port}"
         try:
-            assert FETCH(f"{base}/there", 12) == b"some \x00 bytes"
-            with pytest.raises(DataError, match=r"/there cannot be fetched: it is longer than 11 bytes"):
-                FETCH(f"{base}/there", 11)
+            with pytest.raises(DataError, match=r"/there cannot be fetched: .*hash"):
+                FETCH(f"{base}/there", other)
             with pytest.raises(DataError, match=r"/missing cannot be fetched: 404"):
-                FETCH(f"{base}/missing", 12)
+                FETCH(f"{base}/missing", known)
+            assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+            assert FETCH(f"{base}/there", known) == b"some \x00 bytes"
+            (kept,) = (path for path in tmp_path.rglob("*") if path.is_file())
+            kept.write_bytes(b"damaged")
+            assert FETCH(f"{base}/there", known) == b"some \x00 bytes"
         finally:
             server.shutdown()
             thread.join()
+    assert FETCH(f"{base}/there", known) == b"some \x00 bytes"  # from the cache
+    kept.unlink()
     with pytest.raises(DataError, match=r"/there cannot be fetched"):
-        FETCH(f"{base}/there", 12)
-    assert CACHE_FOLDER().name == "xpsample"
+        FETCH(f"{base}/there", known)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.zoo.derivatives import check_density, check_hvp, check_libraries, check_score
 from xpsample.core.errors import HyperparameterError
-from xpsample.zoo.funnel import funnel, funnel_draws, funnel_moments
+from xpsample.zoo.curved import funnel, funnel_draws, funnel_moments
 
 stats = pytest.importorskip("scipy.stats")
 

@@ -6,7 +6,7 @@ import pytest
 from tests.zoo.derivatives import check_density, check_libraries, check_score
 from xpsample.core.errors import HyperparameterError
 from xpsample.zoo.data import load_dataset
-from xpsample.zoo.german_credit import (
+from xpsample.zoo.logistic import (
     german_credit,
     german_credit_moments,
     german_credit_parameters,

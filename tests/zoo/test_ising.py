@@ -13,8 +13,7 @@ from xpsample.metrics import mcse_mean
 from xpsample.metrics.discrete import exact_probabilities, prominent_states
 from xpsample.sampling.sampler import sample
 from xpsample.targets import Capability
-from xpsample.zoo.ising import cross_diagonal, internal_energy, ising_couplings, ising_lattice
-from xpsample.zoo.potts import potts
+from xpsample.zoo.ising import cross_diagonal, internal_energy, ising_couplings, ising_lattice, potts
 
 CRITICAL = math.log(1 + math.sqrt(2)) / 2
 

@@ -7,7 +7,7 @@ from tests.zoo.derivatives import check_density, check_libraries, check_score
 from xpsample import MALA
 from xpsample.core.errors import HyperparameterError
 from xpsample.zoo.data import load_dataset
-from xpsample.zoo.item_response import item_response, item_response_moments
+from xpsample.zoo.logistic import item_response, item_response_moments
 
 stats = pytest.importorskip("scipy.stats")
 STUDENT, QUESTION, CORRECT = np.array([[0, 0, 1, 2, 2, 2, 3], [0, 2, 1, 0, 1, 2, 1], [1, 0, 1, 0, 0, 1, 1]])

@@ -6,8 +6,7 @@ import pytest
 from xpsample import MALA, SRMC, Exact, Target
 from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.breast_cancer.affine import affine
-from xpsample.zoo.breast_cancer import breast_cancer, load_breast_cancer
-from xpsample.zoo.logistic import logistic_regression
+from xpsample.zoo.logistic import breast_cancer, load_breast_cancer, logistic_regression
 
 EVERYTHING = SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires
 ROWS, DIM = 40, 5

@@ -9,8 +9,7 @@ from xpsample import sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import GWG
 from xpsample.metrics.discrete import exact_probabilities
-from xpsample.zoo.ising import ising_lattice
-from xpsample.zoo.potts import potts
+from xpsample.zoo.ising import ising_lattice, potts
 
 
 def definition(shape, periodic, coupling, field):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.zoo.derivatives import check_density, check_hvp, check_libraries, check_moments, check_score
-from xpsample.zoo.rosenbrock import rosenbrock, rosenbrock_draws, rosenbrock_moments
+from xpsample.zoo.curved import rosenbrock, rosenbrock_draws, rosenbrock_moments
 
 stats = pytest.importorskip("scipy.stats")
 

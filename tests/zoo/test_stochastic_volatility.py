@@ -6,7 +6,7 @@ import pytest
 from tests.zoo.derivatives import check_density, check_libraries, check_score
 from xpsample.core.errors import HyperparameterError
 from xpsample.zoo.data import load_dataset
-from xpsample.zoo.stochastic_volatility import stochastic_volatility, volatility_moments, volatility_parameters
+from xpsample.zoo.time_series import stochastic_volatility, volatility_moments, volatility_parameters
 
 stats = pytest.importorskip("scipy.stats")
 RETURNS = np.array([0.3, -1.2, 0.02, 2.0])

@@ -43,7 +43,7 @@ from xpsample.prox import Regularizer
 from xpsample.srld import SRLD, History, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, LeapfrogAutocorrelation, PowerLaw, Schedule, Stable, autocorrelation
 from xpsample.targets import Exact, LineIntegral, Shift, Target, Tempered, Tilt, Untilted
-from xpsample.zoo.banana import banana, bend, unbend
+from xpsample.zoo.curved import banana, bend, unbend
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.mixture import smoothed_mixture
 

@@ -13,7 +13,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.targets import Capability
-from xpsample.zoo.banana import banana
+from xpsample.zoo.curved import banana
 from xpsample.zoo.gaussian import gaussian
 
 NORMAL = COVARIANCE[:2, :2]

@@ -12,7 +12,7 @@ import numpy as np
 
 from xpsample.core.errors import DataError
 from xpsample.zoo import data
-from xpsample.zoo.data_sources import Arrays, Converters, Fetch, read_table
+from xpsample.zoo.data import Arrays, Converters, Fetch, read_table
 
 # UCI's names of the mushroom's attributes, in the order of its columns.
 _MUSHROOM = """

@@ -13,16 +13,27 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.targets.target import Target
-from xpsample.zoo.banana import banana, banana_moments
-from xpsample.zoo.breast_cancer import breast_cancer, breast_cancer_moments
-from xpsample.zoo.brownian_motion import brownian_moments, brownian_motion, brownian_parameters
-from xpsample.zoo.funnel import funnel, funnel_moments
+from xpsample.zoo.curved import banana, banana_moments, funnel, funnel_moments, rosenbrock, rosenbrock_moments
 from xpsample.zoo.gaussian import conditioned_covariance, gaussian
-from xpsample.zoo.german_credit import german_credit, german_credit_moments, german_credit_parameters
-from xpsample.zoo.item_response import item_response, item_response_moments
+from xpsample.zoo.logistic import (
+    breast_cancer,
+    breast_cancer_moments,
+    german_credit,
+    german_credit_moments,
+    german_credit_parameters,
+    item_response,
+    item_response_moments,
+)
 from xpsample.zoo.moments import KnownMoments, normal_moments
-from xpsample.zoo.rosenbrock import rosenbrock, rosenbrock_moments
-from xpsample.zoo.stochastic_volatility import SIGMA, stochastic_volatility, volatility_moments, volatility_parameters
+from xpsample.zoo.time_series import (
+    SIGMA,
+    brownian_moments,
+    brownian_motion,
+    brownian_parameters,
+    stochastic_volatility,
+    volatility_moments,
+    volatility_parameters,
+)
 
 ROTATION = 10
 """Seed of the rotated Gaussian's axes."""

@@ -1,16 +1,19 @@
 """Real data: read from a folder of the user's, or downloaded and converted. The project ships none of it.
 
-If the environment variable ``XPSAMPLE_DATA`` names a folder, nothing is downloaded. Else the sources are fetched from
-public GitHub repositories at fixed commits, checked against the sizes and digests in `DATASETS`, and converted
-(`xpsample.zoo.data_sources`); the arrays are checked against a known digest and kept in the user's cache.
+If the environment variable ``XPSAMPLE_DATA`` names a folder, nothing is downloaded. Otherwise pooch fetches the sources
+from public GitHub repositories at fixed commits, checks their digests and keeps them in the user's cache. They are
+converted to arrays, whose digest is checked too.
+
+A converter takes ``fetch``, which gives the bytes of a path in the data set's repository at its commit, and returns the
+arrays that its `Dataset` lists. Converters check nothing.
 """
 
 import hashlib
 import io
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,21 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.errors import DataError, unended
-from xpsample.files.archives import read_arrays, write_arrays
+from xpsample.files.archives import read_arrays
 from xpsample.files.reading import reading
-from xpsample.zoo.data_sources import CONVERTERS, Arrays, Converters, Fetch
 
 VARIABLE = "XPSAMPLE_DATA"
 
-MOST_BYTES = 2**28
-"""What the arrays of a file may take, several times the largest one's."""
-
-
-class SourceFile(NamedTuple):
-    """Length in bytes, and SHA-256 digest."""
-
-    size: int
-    digest: str
+Arrays = dict[str, np.ndarray]
+Fetch = Callable[[str], bytes]
+Converters = Mapping[str, Callable[[Fetch], Arrays]]
 
 
 class Dataset(NamedTuple):
@@ -40,14 +36,14 @@ class Dataset(NamedTuple):
 
     ``source`` is a public GitHub repository, a commit and paths in it, then what was done with them. ``digest`` is the
     SHA-256 of the arrays that a download must give (`arrays_digest`); empty if the data set cannot be downloaded.
-    ``files`` are those of the repository that are downloaded, by path.
+    ``files`` are those of the repository that are downloaded: their SHA-256 by path.
     """
 
     about: str
     source: str
     arrays: tuple[str, ...]
     digest: str
-    files: Mapping[str, SourceFile]
+    files: Mapping[str, str]
 
 
 def listed(path: Any) -> dict[str, Dataset]:
@@ -58,7 +54,7 @@ def listed(path: Any) -> dict[str, Dataset]:
             of["source"],
             tuple(of["arrays"]),
             of.get("digest", ""),
-            {path: SourceFile(*known) for path, known in of.get("files", {}).items()},
+            of.get("files", {}),
         )
         for name, of in tomllib.loads(path.read_text(encoding="utf-8")).items()
     }
@@ -68,10 +64,10 @@ DATASETS = listed(files("xpsample.zoo").joinpath("files/datasets.toml"))
 
 
 def load_dataset(name: str) -> Arrays:
-    """Read ``NAME.npz`` of the data folder or, if ``XPSAMPLE_DATA`` is not set, download it once and keep it.
+    """Read ``NAME.npz`` of the data folder or, if ``XPSAMPLE_DATA`` is not set, convert it from its sources.
 
-    A download needs ``pip install "xpsample[data]"``. The converted arrays are kept as ``NAME.npz`` in
-    ``pooch.os_cache("xpsample")`` if their digest is that of `DATASETS`. A file there with another digest is made anew.
+    A download needs ``pip install "xpsample[data]"``. The sources are kept in ``pooch.os_cache("xpsample")``. A file
+    there with another digest than that of `DATASETS` is downloaded again.
 
     Parameters
     ----------
@@ -107,7 +103,7 @@ def loaded(name: str, known: Mapping[str, Dataset], converters: Converters) -> A
     if name not in converters:
         raise DataError(f"the data set {name} is not shipped, and is not downloaded: {by_hand}")
     try:
-        return _cached(name, dataset, converters[name])
+        return _converted(dataset, converters[name])
     except DataError as error:
         raise DataError(f"the data set {name} could not be downloaded: {unended(error)}. Or {by_hand}") from error
 
@@ -123,27 +119,19 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 def _read(path: Path, dataset: Dataset) -> Arrays:
     with reading(path, DataError, f"it is damaged: {dataset.source} is what it is made from"):
-        arrays = read_arrays(path, MOST_BYTES)
+        arrays = read_arrays(path, 2**28)  # bytes, several times what the largest data set takes
     missing = [key for key in dataset.arrays if key not in arrays]
     if missing:
         raise DataError(f"{path} lacks {', '.join(missing)}; it has {', '.join(sorted(arrays))}")
     return arrays
 
 
-def _cached(name: str, dataset: Dataset, convert: Callable[[Fetch], Arrays]) -> Arrays:
-    """Read the data set from the cache, or make it from its sources and keep it there."""
-    folder = _cache_folder()
-    path = folder / f"{name}.npz"
-    if path.is_file():
-        try:
-            arrays = _read(path, dataset)
-        except DataError:
-            arrays = {}  # damaged: made anew
-        if arrays_digest(arrays) == dataset.digest:
-            return arrays
+def _converted(dataset: Dataset, convert: Callable[[Fetch], Arrays]) -> Arrays:
     repository = dataset.source.split(",")[0].replace("@", "/")
     try:
-        made = convert(partial(_checked, dataset.files, f"https://raw.githubusercontent.com/{repository}"))
+        made = convert(
+            lambda file: _fetch(f"https://raw.githubusercontent.com/{repository}/{file}", dataset.files[file])
+        )
         arrays = {key: made[key] for key in dataset.arrays}
     except DataError:
         raise
@@ -152,57 +140,79 @@ def _cached(name: str, dataset: Dataset, convert: Callable[[Fetch], Arrays]) -> 
     digest = arrays_digest(arrays)
     if digest != dataset.digest:
         raise DataError(
-            f"the arrays converted from {dataset.source} have the SHA-256 digest {digest} instead of {dataset.digest}, "
-            "and were not kept"
+            f"the arrays converted from {dataset.source} have the SHA-256 digest {digest} instead of {dataset.digest}"
         )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_arrays(path, arrays)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error}") from error
     return arrays
 
 
-def _cache_folder() -> Path:
+def _fetch(url: str, digest: str) -> bytes:
+    """The bytes of a source file, which nothing parses unless they have this SHA-256 digest."""
     try:
         import pooch
     except ImportError as error:
         raise DataError('downloads need pooch: pip install "xpsample[data]"') from error
-    return Path(pooch.os_cache("xpsample"))
-
-
-def _checked(files: Mapping[str, SourceFile], address: str, file: str) -> bytes:
-    """The bytes of a source file, which nothing parses before they are known to be the right ones."""
-    expected, url = files[file], f"{address}/{file}"
-    content = _fetch(url, expected.size)
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != expected.digest:
-        raise DataError(
-            f"{url} has {len(content)} bytes with the SHA-256 digest {digest} instead of {expected.size} bytes with "
-            f"{expected.digest}, and was not read"
-        )
-    return content
-
-
-class _Limited(io.BytesIO):
-    """Takes so many bytes and no more."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
-
-    def write(self, content: Any) -> int:
-        if self.tell() + len(content) > self.most:
-            raise OSError(f"it is longer than {self.most} bytes")
-        return super().write(content)
-
-
-def _fetch(url: str, most: int) -> bytes:
-    import pooch
-
-    content = _Limited(most)
     try:
-        pooch.HTTPDownloader(timeout=60)(url, content, None)
-    except OSError as error:  # the errors of requests are such
+        path = pooch.retrieve(
+            url, f"sha256:{digest}", path=pooch.os_cache("xpsample"), downloader=pooch.HTTPDownloader(timeout=60)
+        )
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # of the network, the disk, or another digest
         raise DataError(f"{url} cannot be fetched: {error}") from error
-    return content.getvalue()
+
+
+def read_table(content: bytes, delimiter: str | None = None) -> np.ndarray:
+    """The numbers of a text table, (rows, columns)."""
+    return np.loadtxt(io.BytesIO(content), delimiter=delimiter, ndmin=2)
+
+
+def _python_arrays(content: bytes) -> Arrays:
+    """The arrays of a Python file that has ``NAME = np.array([number, ...])`` and nothing else of use, in float64."""
+    found = re.findall(r"^(\w+) = np\.array\(\[([^\]]*)\]\)", content.decode(), re.MULTILINE)
+    numbers = {name: re.findall(r"[^\s,]+", listed) for name, listed in found}
+    return {
+        name: np.array([float(number.removeprefix("np.")) for number in listed]) for name, listed in numbers.items()
+    }
+
+
+_GYM = "spinoffs/inference_gym/inference_gym"
+
+
+def _brownian_motion(fetch: Fetch) -> Arrays:
+    found = _python_arrays(fetch(f"{_GYM}/internal/datasets/brownian_motion_missing_middle_observations.py"))
+    return {"observed": found["OBSERVED_LOC"]}
+
+
+def _item_response(fetch: Fetch) -> Arrays:
+    answers = _python_arrays(fetch(f"{_GYM}/internal/datasets/synthetic_item_response_theory.py"))
+    known = _python_arrays(fetch(f"{_GYM}/targets/ground_truth/synthetic_item_response_theory.py"))
+    arrays: Arrays = {
+        "student": answers["STUDENT_IDS"].astype(np.int16),
+        "question": answers["QUESTION_IDS"].astype(np.int16),
+        "correct": answers["CORRECT"].astype(np.int8),
+    }
+    for name in ("mean_student_ability", "centered_student_ability", "question_difficulty"):
+        for short, long in (("mean", "MEAN"), ("sd", "STANDARD_DEVIATION")):
+            arrays[f"{name}_{short}"] = known[f"IDENTITY_{name.upper()}_{long}"]
+    return arrays
+
+
+def _german_credit(fetch: Fetch) -> Arrays:
+    table = read_table(fetch("german.data-numeric").replace(b",", b" "))
+    return {"features": table[:, :-1], "bad": (table[:, -1] == 2).astype(np.int8)}
+
+
+def _stochastic_volatility(fetch: Fetch) -> Arrays:
+    folder = "sampler-evaluation/sampler_evaluation/models/data"
+    returns, moments = (
+        np.load(io.BytesIO(fetch(f"{folder}/{name}.npy")), allow_pickle=False)
+        for name in ("SP500", "stoch_vol_moments")
+    )
+    return {"returns": returns, "square_mean": moments[0], "square_variance": moments[1]}
+
+
+CONVERTERS: Converters = {
+    "targets/brownian_motion": _brownian_motion,
+    "targets/german_credit": _german_credit,
+    "targets/item_response": _item_response,
+    "targets/stochastic_volatility": _stochastic_volatility,
+}

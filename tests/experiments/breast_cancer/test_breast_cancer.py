@@ -7,7 +7,7 @@ import numpy as np
 
 from xpsample import load
 from xpsample.experiments.breast_cancer.breast_cancer import held_out_log_density
-from xpsample.zoo.breast_cancer import load_breast_cancer
+from xpsample.zoo.logistic import load_breast_cancer
 
 KERNELS = ["MALA", "SR-MALA", "HMC", "SR-HMC"]
 

@@ -22,8 +22,7 @@ from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import greedy_coloring
 from xpsample.kernels.discrete import gibbs as module
 from xpsample.optimize.optimizers import SGD
-from xpsample.zoo.ising import internal_energy, ising_lattice, lattice_pairs
-from xpsample.zoo.potts import potts
+from xpsample.zoo.ising import internal_energy, ising_lattice, lattice_pairs, potts
 
 CHAINS = {
     "bits": (Problem(xps.Binary(), 5, chain=True), (0, 1, 0, 1, 0)),

@@ -23,8 +23,7 @@ from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Exact, Target
 from xpsample.trace.recorders import Moments
 from xpsample.trace.trace import Trace
-from xpsample.zoo.breast_cancer import BreastCancer, load_breast_cancer
-from xpsample.zoo.logistic import logistic_regression
+from xpsample.zoo.logistic import BreastCancer, load_breast_cancer, logistic_regression
 
 SPREAD = 2.0
 """Start positions are drawn this many times wider than the approximation of the posterior."""

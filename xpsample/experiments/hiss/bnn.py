@@ -21,7 +21,7 @@ from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering, SingleFlip
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.trace.recorders import Record
-from xpsample.zoo.breast_cancer import measurements
+from xpsample.zoo.logistic import measurements
 
 HIDDEN = 100
 ALPHA, SWEEPS, REFINEMENTS = 0.4, 10, 5
