@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -13,19 +13,17 @@ import jax.numpy as jnp
 from xpsample.core.arrays import Tree
 from xpsample.core.checks import check_count, check_function, check_seed, given
 from xpsample.core.errors import CapabilityError
+from xpsample.interop.adaptors import ModuleFunction, Networks, Prediction, by_name, mapped_axis, prior_of
 from xpsample.interop.constraints import space_of
-from xpsample.interop.modules import by_name, prior_of, runs_of
 from xpsample.targets.model import Model, check_density
 
 Array = Any
 """An array of this library."""
 
-AT_ONCE = 1000
-"""Networks that `predict` evaluates at once."""
 
-
+@final
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(ModuleFunction):
     """A module as a function of its inputs and of its parameters; `network` makes it.
 
     Parameters
@@ -45,61 +43,26 @@ class Network:
     held: dict[str, Any]
     example: int | None
 
-    def __call__(self, *arguments: Any) -> Any:
-        """``network(*inputs, parameters)``; for inputs (*runs, ...) also with parameters (*runs, 1, ...)."""
-        *inputs, parameters = arguments
-        runs = runs_of(parameters, self.axes)
-        if not runs:
-            return self._mapped(parameters, *inputs)
-        one: Callable[..., Any] = self._mapped
-        for _ in range(runs - 1):
-            one = jax.vmap(one, in_axes=(0, *map(_mapped_axis, inputs)))
-        return one({name: jnp.squeeze(leaf, runs - 1) for name, leaf in parameters.items()}, *inputs)
-
-    def _mapped(self, parameters: Mapping[str, Array], *inputs: Any) -> Any:
+    def at(self, parameters: Mapping[str, Array], *inputs: Any) -> Any:
         """What one network gives for a batch of inputs."""
         one = self.module(parameters)
         for _ in range(0 if self.example is None else jnp.ndim(inputs[0]) - self.example):
-            one = jax.vmap(one, in_axes=tuple(map(_mapped_axis, inputs)))
+            one = jax.vmap(one, in_axes=tuple(map(mapped_axis, inputs)))
         return one(*inputs)
 
+    def vmap(self, function: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+        """`jax.vmap`."""
+        return jax.vmap(function, in_axes=axes)
 
-@dataclass(frozen=True, eq=False)
-class Networks:
-    """The networks of all chains: what a log likelihood is given.
-
-    Attributes
-    ----------
-    parameters : dict of str to array, each of shape (*chains, *shape)
-    """
-
-    network: Network
-    parameters: dict[str, Array]
-    at_once: int | None = None
-
-    def __call__(self, *inputs: Any) -> Any:
-        """What each network gives for the same rows: an array (*chains, rows, ...), or a tree of such."""
-        name, axes = next(iter(self.network.axes.items()))
-        chains = self.parameters[name].shape[: self.parameters[name].ndim - axes]
-        flat = {name: jnp.reshape(leaf, (-1, *leaf.shape[len(chains) :])) for name, leaf in self.parameters.items()}
+    def of_networks(self, parameters: Any, chains: tuple[int, ...], inputs: tuple, at_once: int | None) -> Any:
+        """An Equinox module is mapped over the first axis of its inputs."""
 
         def one(parameters: Mapping[str, Array]) -> Any:
-            module = self.network.module(parameters)
-            return (module if self.network.example is None else jax.vmap(module))(*inputs)
+            module = self.module(parameters)
+            return (module if self.example is None else jax.vmap(module))(*inputs)
 
-        found = jax.vmap(one)(flat) if self.at_once is None else jax.lax.map(one, flat, batch_size=self.at_once)
-        return jax.tree.map(lambda leaf: jnp.reshape(leaf, (*chains, *leaf.shape[1:])), found)
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """A function for `Trace.map`; `predict` makes it."""
-
-    network: Network
-    inputs: tuple
-
-    def __call__(self, p: Any) -> Any:
-        return Networks(self.network, by_name(p, self.network.axes), AT_ONCE)(*self.inputs)
+        mapped = jax.vmap(one) if at_once is None else partial(jax.lax.map, one, batch_size=at_once)
+        return jax.tree.map(lambda leaf: jnp.reshape(leaf, (*chains, *leaf.shape[1:])), mapped(parameters))
 
 
 def model(
@@ -337,11 +300,6 @@ def _merged_nnx(graph: Any, structure: Any, names: tuple[str, ...], rest: Any, p
 
 def _is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended)
-
-
-def _mapped_axis(value: Any) -> int | None:
-    """The axis of an input that is mapped; a number is the same for all."""
-    return 0 if jnp.ndim(value) else None
 
 
 def _summed(log_prob: Array, prior: Any) -> Array:

@@ -1,16 +1,14 @@
 """Models of NumPyro as models of xpsample: names, constraints and plates are kept."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, final
 
 import jax
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_function
-from xpsample.core.errors import CapabilityError
+from xpsample.interop.adaptors import Program
 from xpsample.interop.constraints import space_of
-from xpsample.interop.sites import Site, model_of, over_chains, proper_priors, site_of
+from xpsample.spaces.space import Constrained
 from xpsample.targets.model import Model
 
 
@@ -67,16 +65,7 @@ def model(
     >>> xps.sample(model, xps.NUTS(), x0, 1000, seed=1, progress=False)["sigma"].shape
     (1000, 4)
     """
-    from numpyro.infer.util import log_density as log_joint
-
-    args, kwargs = tuple(model_args), dict(model_kwargs or {})
-    return model_of(
-        partial(_latent, function, args, kwargs),
-        lambda values: log_joint(function, args, kwargs, values)[0],
-        jax.vmap,
-        dims,
-        coords,
-    )
+    return _NumPyroProgram(function, tuple(model_args), dict(model_kwargs or {})).model(dims, coords)
 
 
 def generated(
@@ -109,44 +98,38 @@ def generated(
     >>> trace.map(from_numpyro.generated(doubled))["twice"].shape
     (50, 4)
     """
-    from numpyro import handlers
-
-    args, kwargs = tuple(model_args), dict(model_kwargs or {})
-    latent = _latent(function, args, kwargs)
-
-    def one(values: dict[str, Array]) -> dict[str, Array]:
-        fixed = handlers.substitute(function, data=values)
-        sites = handlers.trace(handlers.seed(fixed, jax.random.key(0))).get_trace(*args, **kwargs)
-        return {name: site["value"] for name, site in sites.items() if site["type"] == "deterministic"}
-
-    return lambda p: over_chains(jax.vmap, one, p, latent)
+    return _NumPyroProgram(function, tuple(model_args), dict(model_kwargs or {})).generated()
 
 
-def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], seed: int = 0) -> dict[str, Site]:
-    """The sites that are not observed."""
-    from numpyro import handlers
+@final
+class _NumPyroProgram(Program):
+    library = "NumPyro"
 
-    check_function("function", function, "(*model_args, **model_kwargs)")
-    with proper_priors():
-        sites = handlers.trace(handlers.seed(function, jax.random.key(seed))).get_trace(*args, **kwargs)
-    for name, site in sites.items():
-        if site["type"] == "plate" and len(site["value"]) != site["args"][0]:
-            raise CapabilityError(f"the plate {name} takes a part of its rows: take all {site['args'][0]}")
-        if site["type"] == "param":
-            raise CapabilityError(f"{name} is a numpyro.param, which has no prior: make it a numpyro.sample")
-    latent = {
-        name: _site(name, site)
-        for name, site in sites.items()
-        if site["type"] == "sample" and not site.get("is_observed", False)
-    }
-    if not latent:
-        raise CapabilityError("the NumPyro model has no latent site: what it samples is all observed")
-    return latent
+    def sites(self, values: Mapping[str, Any], seed: int = 0) -> Mapping[str, Any]:
+        from numpyro import handlers
 
+        function = handlers.substitute(self.function, data=values)
+        return handlers.trace(handlers.seed(function, jax.random.key(seed))).get_trace(*self.args, **self.kwargs)
 
-def _site(name: str, site: Mapping[str, Any]) -> Site:
-    from numpyro.distributions import constraints
+    def log_density(self, values: dict[str, Array]) -> Array:
+        from numpyro.infer.util import log_density
 
-    space = space_of(constraints, name, site["fn"].support, tuple(site["value"].shape))
-    plates = [(plate.name, plate.dim) for plate in site["cond_indep_stack"]]
-    return site_of(name, space, site["fn"].event_dim, plates)
+        return log_density(self.function, self.args, self.kwargs, values)[0]
+
+    def is_latent(self, site: Any) -> bool:
+        return site["type"] == "sample" and not site.get("is_observed", False)
+
+    def is_deterministic(self, site: Any) -> bool:
+        return site["type"] == "deterministic"
+
+    def subsampled(self, sites: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+        plates = ((name, site) for name, site in sites.items() if site["type"] == "plate")
+        return ((name, site["args"][0]) for name, site in plates if len(site["value"]) != site["args"][0])
+
+    def space(self, name: str, site: Any) -> Constrained:
+        from numpyro.distributions import constraints
+
+        return space_of(constraints, name, site["fn"].support, tuple(site["value"].shape))
+
+    def vmap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return jax.vmap(function)

@@ -1,10 +1,11 @@
 """Modules of torch: posteriors of their weights, and networks as functions of their parameters."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch.distributions import Distribution
@@ -19,16 +20,14 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count, check_function, check_seed, given
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.tree import Tree
-from xpsample.interop.modules import by_name, prior_of, runs_of
+from xpsample.interop.adaptors import ModuleFunction, Networks, Prediction, by_name, prior_of
 from xpsample.targets.model import Model
 from xpsample_torch import from_distributions
 
-AT_ONCE = 1000
-"""Networks that `predict` evaluates at once."""
 
-
+@final
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(ModuleFunction):
     """A module as a function of its inputs and of its parameters; `network` makes it.
 
     Parameters
@@ -48,18 +47,7 @@ class Network:
     axes: dict[str, int]
     held: dict[str, torch.Tensor]
 
-    def __call__(self, *arguments: Any) -> Any:
-        """``network(*inputs, parameters)``; for inputs (*runs, ...) also with parameters (*runs, 1, ...)."""
-        *inputs, parameters = arguments
-        runs = runs_of(parameters, self.axes)
-        if not runs:
-            return self.at(parameters, *inputs)
-        one: Callable[..., Any] = self.at
-        for _ in range(runs - 1):
-            one = vmap(one, in_dims=(0, *(0 if getattr(a, "ndim", 0) else None for a in inputs)))
-        return one({name: leaf.squeeze(runs - 1) for name, leaf in parameters.items()}, *inputs)
-
-    def at(self, parameters: dict[str, torch.Tensor], *inputs: Any) -> Any:
+    def at(self, parameters: Any, *inputs: Any) -> Any:
         """What the module gives with other parameters."""
         versions = {name: tensor._version for name, tensor in self.held.items()}
         result = functional_call(self.module, parameters | self.held, inputs)
@@ -68,39 +56,15 @@ class Network:
                 raise CapabilityError(f"the module changes its buffer {name} where it is called, so it is no function")
         return result
 
+    def vmap(self, function: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+        """`torch.func.vmap`."""
+        return vmap(function, in_dims=axes)
 
-@dataclass(frozen=True, eq=False)
-class Networks:
-    """The networks of all chains: what a log likelihood is given.
-
-    Attributes
-    ----------
-    parameters : dict of str to tensor, each of shape (*chains, *shape)
-    """
-
-    network: Network
-    parameters: dict[str, torch.Tensor]
-    at_once: int | None = None
-
-    def __call__(self, *inputs: Any) -> Any:
-        """What each network gives for the same inputs: a tensor (*chains, ...), or a tree of such."""
-        name, axes = next(iter(self.network.axes.items()))
-        chains = tuple(self.parameters[name].shape[: self.parameters[name].ndim - axes])
-        flat = {name: leaf.reshape(-1, *leaf.shape[len(chains) :]) for name, leaf in self.parameters.items()}
-        found = vmap(lambda own: self.network.at(own, *inputs), chunk_size=self.at_once)(flat)
-        return tree.map(lambda leaf: leaf.reshape(*chains, *leaf.shape[1:]), found)
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """A function for `Trace.map`; `predict` makes it."""
-
-    network: Network
-    inputs: tuple
-
-    def __call__(self, p: Any) -> Any:
-        with torch.no_grad():
-            return Networks(self.network, by_name(p, self.network.axes), AT_ONCE)(*self.inputs)
+    def of_networks(self, parameters: Any, chains: tuple[int, ...], inputs: tuple, at_once: int | None) -> Any:
+        """What the module gives with the parameters of each network."""
+        with nullcontext() if at_once is None else torch.no_grad():
+            found = vmap(lambda own: self.at(own, *inputs), chunk_size=at_once)(parameters)
+            return tree.map(lambda leaf: leaf.reshape(*chains, *leaf.shape[1:]), found)
 
 
 def model(

@@ -1,15 +1,13 @@
 """Models of Pyro as models of xpsample: names, constraints and plates are kept."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, final
 
 import torch
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_function
-from xpsample.core.errors import CapabilityError
-from xpsample.interop.sites import Site, model_of, over_chains, proper_priors, site_of
+from xpsample.interop.adaptors import Program
+from xpsample.spaces.space import Constrained
 from xpsample.targets.model import Model
 from xpsample_torch.from_distributions import space_of_prior
 
@@ -70,15 +68,7 @@ def model(
     >>> xps.sample(model, xps.NUTS(0.5), x0, 50, seed=1, progress=False)["sigma"].shape
     torch.Size([50, 4])
     """
-    import pyro
-
-    args, kwargs = tuple(model_args), dict(model_kwargs or {})
-
-    def log_density(values: dict[str, Array]) -> Array:
-        with pyro.validation_enabled(False):  # it looks for nan, for which there is one answer for all chains
-            return _trace(function, args, kwargs, values).log_prob_sum()
-
-    return model_of(partial(_latent, function, args, kwargs), log_density, torch.func.vmap, dims, coords)
+    return _PyroProgram(function, tuple(model_args), dict(model_kwargs or {})).model(dims, coords)
 
 
 def generated(
@@ -111,61 +101,49 @@ def generated(
     >>> trace.map(from_pyro.generated(doubled))["twice"].shape
     torch.Size([50, 4])
     """
-    args, kwargs = tuple(model_args), dict(model_kwargs or {})
-    latent = _latent(function, args, kwargs)
-
-    def one(values: dict[str, Array]) -> dict[str, Array]:
-        sites = _trace(function, args, kwargs, values).nodes
-        return {name: site["value"] for name, site in sites.items() if _is_deterministic(site)}
-
-    return lambda p: over_chains(torch.func.vmap, one, p, latent)
+    return _PyroProgram(function, tuple(model_args), dict(model_kwargs or {})).generated()
 
 
-def _trace(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], values: dict[str, Any]) -> Any:
-    """A run of the model with some values given."""
-    import pyro
-    from pyro import poutine
+@final
+class _PyroProgram(Program):
+    library = "Pyro"
 
-    with pyro.validation_enabled(False):
-        return poutine.trace(poutine.condition(function, data=values)).get_trace(*args, **kwargs)
+    def sites(self, values: Mapping[str, Any], seed: int = 0) -> Mapping[str, Any]:
+        if values:
+            return self._trace(values).nodes
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self._trace(values).nodes
 
+    def log_density(self, values: dict[str, Array]) -> Array:
+        import pyro
 
-def _latent(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], seed: int = 0) -> dict[str, Site]:
-    """The sites that are not observed."""
-    check_function("function", function, "(*model_args, **model_kwargs)")
-    with torch.random.fork_rng(devices=[]), proper_priors():
-        torch.manual_seed(seed)
-        sites = _trace(function, args, kwargs, {}).nodes
-    for name, site in sites.items():
-        if site["type"] == "param":
-            raise CapabilityError(f"{name} is a pyro.param, which has no prior: make it a pyro.sample")
-        for plate in site.get("cond_indep_stack") or ():
-            if plate.full_size is not None and plate.size != plate.full_size:
-                raise CapabilityError(f"the plate {plate.name} takes a part of its rows: take all {plate.full_size}")
-    latent = {
-        name: _site(name, site)
-        for name, site in sites.items()
-        if site["type"] == "sample" and not site["is_observed"] and not _is_subsample(site)
-    }
-    if not latent:
-        raise CapabilityError("the Pyro model has no latent site: what it samples is all observed")
-    return latent
+        with pyro.validation_enabled(False):  # it looks for nan, for which there is one answer for all chains
+            return self._trace(values).log_prob_sum()
 
+    def _trace(self, values: Any) -> Any:
+        import pyro
+        from pyro import poutine
 
-def _is_subsample(site: Mapping[str, Any]) -> bool:
-    """Whether a site is that of a plate, whose values are its indices."""
-    from pyro.poutine.subsample_messenger import _Subsample
+        with pyro.validation_enabled(False):
+            return poutine.trace(poutine.condition(self.function, data=values)).get_trace(*self.args, **self.kwargs)
 
-    return isinstance(site["fn"], _Subsample)
+    def is_latent(self, site: Any) -> bool:
+        from pyro.poutine.subsample_messenger import _Subsample  # the site of a plate, whose values are its indices
 
+        return site["type"] == "sample" and not site["is_observed"] and not isinstance(site["fn"], _Subsample)
 
-def _is_deterministic(site: Mapping[str, Any]) -> bool:
-    return site["type"] == "sample" and site["infer"].get("_deterministic", False)
+    def is_deterministic(self, site: Any) -> bool:
+        return site["type"] == "sample" and site["infer"].get("_deterministic", False)
 
+    def subsampled(self, sites: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+        plates = [plate for site in sites.values() for plate in site.get("cond_indep_stack") or ()]
+        return ((plate.name, plate.full_size) for plate in plates if plate.full_size not in (None, plate.size))
 
-def _site(name: str, site: Mapping[str, Any]) -> Site:
-    from pyro.distributions import constraints
+    def space(self, name: str, site: Any) -> Constrained:
+        from pyro.distributions import constraints
 
-    space = space_of_prior(constraints, name, site["fn"], tuple(site["value"].shape))
-    plates = [(plate.name, plate.dim) for plate in site["cond_indep_stack"] if plate.dim is not None]
-    return site_of(name, space, site["fn"].event_dim, plates)
+        return space_of_prior(constraints, name, site["fn"], tuple(site["value"].shape))
+
+    def vmap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return torch.func.vmap(function)
