@@ -11,10 +11,10 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import check_range, per_coordinate
+from xpsample.core.special import logsumexp
 from xpsample.core.specs import Normal, Uniform
 from xpsample.spaces.discrete import Discrete
 from xpsample.targets.bound import BoundTarget, SameRatioTarget
-from xpsample.targets.functions import logsumexp
 from xpsample.targets.point import Capability, Costs, Point
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import Covariance
-from xpsample.core.elementwise import minimum_with_zero
 from xpsample.core.fields import FrozenDataclass
+from xpsample.core.special import minimum_with_zero
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.traits import MEMORYLESS, Trait

@@ -13,9 +13,9 @@ import array_api_extra as xpx
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count
 from xpsample.core.covariance import LowRankCovariance, matrix
-from xpsample.core.elementwise import minimum_with_zero
 from xpsample.core.fields import checked, parameter
 from xpsample.core.hyperparameters import ToBeTuned
+from xpsample.core.special import minimum_with_zero
 from xpsample.core.specs import Specs, Uniform
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.hmc import MAX_ENERGY_ERROR, beyond_a_bound

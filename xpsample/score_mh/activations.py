@@ -13,7 +13,7 @@ FLAT = 10.0
 def softplus(a: Array) -> Array:
     """``log(1 + exp(a))``, elementwise.
 
-    `xpsample.core.elementwise.softplus` takes two thirds of the time for large arrays. But it is made of abs, whose
+    `xpsample.core.special.softplus` takes two thirds of the time for large arrays. But it is made of abs, whose
     slope at 0 is 0 in some libraries, so second derivatives are wrong there, and training needs them. Here each branch
     is smooth.
     """

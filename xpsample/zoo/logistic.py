@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.elementwise import sigmoid, softplus, softplus_and_sigmoid
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import namespace
+from xpsample.core.special import sigmoid, softplus, softplus_and_sigmoid
 from xpsample.targets.target import Target
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.moments import KnownMoments, long_run_moments, normal_moments
@@ -59,28 +59,28 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, prior_scale: f
 
     def log_density(x: Array, columns: Array) -> Array:
         xp = namespace(x)
-        return _log_density(xp, x, softplus(xp, x @ columns))
+        return _log_density(xp, x, softplus(x @ columns))
 
     def _log_density(xp: Any, x: Array, losses: Array) -> Array:
         return -0.5 * precision * xp.sum(x * x, axis=-1) - xp.sum(losses, axis=-1)
 
     def both(x: Array, columns: Array) -> tuple[Array, Array]:
         xp = namespace(x)
-        losses, slopes = softplus_and_sigmoid(xp, x @ columns)
+        losses, slopes = softplus_and_sigmoid(x @ columns)
         return _log_density(xp, x, losses), -precision * x - slopes @ xp.matrix_transpose(columns)
 
     def score(x: Array, columns: Array) -> Array:
         xp = namespace(x)
-        return -precision * x - sigmoid(xp, x @ columns) @ xp.matrix_transpose(columns)
+        return -precision * x - sigmoid(x @ columns) @ xp.matrix_transpose(columns)
 
     def hvp(x: Array, v: Array, columns: Array) -> Array:
         xp = namespace(x)
-        p = sigmoid(xp, x @ columns)
+        p = sigmoid(x @ columns)
         return -precision * v - (p * (1.0 - p) * (v @ columns)) @ xp.matrix_transpose(columns)
 
     def score_plus_hvp(x: Array, v: Array, columns: Array) -> Array:
         xp = namespace(x)
-        p = sigmoid(xp, x @ columns)
+        p = sigmoid(x @ columns)
         return -precision * (x + v) - (p + p * (1.0 - p) * (v @ columns)) @ xp.matrix_transpose(columns)
 
     return Target(
@@ -189,11 +189,11 @@ def german_credit(features: np.ndarray | None = None, labels: np.ndarray | None 
 
     def log_density(x: Array, columns: Array) -> Array:
         xp, scales, _, coefficients = parts(x)
-        return prior(xp, x, scales) - xp.sum(softplus(xp, coefficients @ columns), axis=-1)
+        return prior(xp, x, scales) - xp.sum(softplus(coefficients @ columns), axis=-1)
 
     def both(x: Array, columns: Array) -> tuple[Array, Array]:
         xp, scales, factors, coefficients = parts(x)
-        losses, slopes = softplus_and_sigmoid(xp, coefficients @ columns)
+        losses, slopes = softplus_and_sigmoid(coefficients @ columns)
         slope = -(slopes @ columns.T)  # of the log likelihood in the coefficients
         along = slope * coefficients
         in_logs = xp.concat([xp.sum(along, axis=-1, keepdims=True), along], axis=-1) + 0.5 - 0.5 * scales

@@ -6,8 +6,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.elementwise import accurate_sigmoid, softplus
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.special import accurate_sigmoid, softplus
 from xpsample.spaces.discrete import Binary
 from xpsample.targets.target import Target
 
@@ -84,8 +84,8 @@ def gibbs_sweep(parameters: RBM, v: Array, hidden_uniform: Array, visible_unifor
     """
     xp = array_namespace(v)
     weights, visible_bias, hidden_bias = parameters
-    h = xp.astype(hidden_uniform < accurate_sigmoid(xp, hidden_bias + v @ weights), v.dtype)
-    return xp.astype(visible_uniform < accurate_sigmoid(xp, visible_bias + h @ weights.T), v.dtype)
+    h = xp.astype(hidden_uniform < accurate_sigmoid(hidden_bias + v @ weights), v.dtype)
+    return xp.astype(visible_uniform < accurate_sigmoid(visible_bias + h @ weights.T), v.dtype)
 
 
 def _inputs(v: Array, parameters: RBM) -> Array:
@@ -94,7 +94,7 @@ def _inputs(v: Array, parameters: RBM) -> Array:
 
 def _density(v: Array, inputs: Array, parameters: RBM) -> Array:
     xp = array_namespace(v)
-    return v @ parameters.visible_bias + xp.sum(softplus(xp, inputs), axis=-1)
+    return v @ parameters.visible_bias + xp.sum(softplus(inputs), axis=-1)
 
 
 def log_density(v: Array, parameters: RBM) -> Array:
@@ -104,7 +104,7 @@ def log_density(v: Array, parameters: RBM) -> Array:
 
 def _both(v: Array, parameters: RBM) -> tuple[Array, Array]:
     inputs = _inputs(v, parameters)
-    p = accurate_sigmoid(array_namespace(v), inputs)
+    p = accurate_sigmoid(inputs)
     return _density(v, inputs, parameters), parameters.visible_bias + p @ parameters.weights.T
 
 
@@ -113,7 +113,7 @@ def _score(v: Array, parameters: RBM) -> Array:
 
 
 def _hvp(v: Array, w: Array, parameters: RBM) -> Array:
-    p = accurate_sigmoid(array_namespace(v), _inputs(v, parameters))
+    p = accurate_sigmoid(_inputs(v, parameters))
     return (p * (1.0 - p) * (w @ parameters.weights)) @ parameters.weights.T
 
 
@@ -121,5 +121,5 @@ def _differences(v: Array, parameters: RBM) -> Array:
     xp, sign = array_namespace(v), 1.0 - 2.0 * v
     inputs = _inputs(v, parameters)
     flipped = inputs[..., None, :] + sign[..., None] * parameters.weights
-    gain = xp.sum(softplus(xp, flipped) - softplus(xp, inputs)[..., None, :], axis=-1)
+    gain = xp.sum(softplus(flipped) - softplus(inputs)[..., None, :], axis=-1)
     return (sign * parameters.visible_bias + gain)[..., None]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.elementwise import digamma, log_gamma, sigmoid, softplus
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import namespace
+from xpsample.core.special import digamma, log_gamma, sigmoid, softplus
 from xpsample.targets.target import Target
 from xpsample.zoo.data import load_dataset
 from xpsample.zoo.moments import KnownMoments, long_run_moments
@@ -43,13 +43,13 @@ def brownian_motion(observed: np.ndarray | None = None) -> Target:
     def parts(x: Array, data: Any) -> tuple[Any, Array, Array, Array, Array]:
         """Namespace, the two scales (*chains, 2), their logarithms, the path's steps, the residuals."""
         xp, path = namespace(x), x[..., 2:]
-        scales = softplus(xp, x[..., :2])
+        scales = softplus(x[..., :2])
         steps = path - xp.concat([xp.zeros_like(path[..., :1]), path[..., :-1]], axis=-1)
         return xp, scales, xp.log(scales), steps, data["seen"] * (data["observed"] - path)
 
     def log_density(x: Array, data: Any) -> Array:
         xp, scales, logs, moves, residuals = parts(x, data)
-        prior = xp.sum(-logs - 0.5 * (logs / prior_sd) ** 2 - softplus(xp, -x[..., :2]), axis=-1)
+        prior = xp.sum(-logs - 0.5 * (logs / prior_sd) ** 2 - softplus(-x[..., :2]), axis=-1)
         walk = -steps * logs[..., 0] - 0.5 * xp.sum(moves * moves, axis=-1) / scales[..., 0] ** 2
         return prior + walk - count * logs[..., 1] - 0.5 * xp.sum(residuals**2, axis=-1) / scales[..., 1] ** 2
 
@@ -58,7 +58,7 @@ def brownian_motion(observed: np.ndarray | None = None) -> Target:
         squares = xp.stack([xp.sum(moves * moves, axis=-1), xp.sum(residuals**2, axis=-1)], axis=-1)
         counts = xp.stack([xp.full_like(x[..., 0], steps), xp.full_like(x[..., 0], count)], axis=-1)
         slope = (squares / scales**2 - counts - 1.0 - logs / prior_sd**2) / scales
-        p = sigmoid(xp, x[..., :2])  # the derivative of the scale
+        p = sigmoid(x[..., :2])  # the derivative of the scale
         pull = moves / scales[..., :1] ** 2
         back = xp.concat([pull[..., 1:], xp.zeros_like(pull[..., :1])], axis=-1) - pull
         return xp.concat([slope * p + 1.0 - p, back + residuals / scales[..., 1:] ** 2], axis=-1)
@@ -69,7 +69,7 @@ def brownian_motion(observed: np.ndarray | None = None) -> Target:
 def brownian_parameters(x: Array) -> Array:
     """From positions (*chains, 2 + steps) to innovation scale, observation scale and path."""
     xp = namespace(x)
-    return xp.concat([softplus(xp, x[..., :2]), x[..., 2:]], axis=-1)
+    return xp.concat([softplus(x[..., :2]), x[..., 2:]], axis=-1)
 
 
 def brownian_moments() -> KnownMoments:
@@ -117,7 +117,7 @@ def stochastic_volatility(returns: np.ndarray | None = None) -> Target:
         walk = xp.sum(moves * moves, axis=-1) / variance
         tails = xp.log1p(ratio / nu[..., None])
         tail = xp.sum(tails, axis=-1)
-        peak = log_gamma(xp, 0.5 * (nu + 1.0)) - log_gamma(xp, 0.5 * nu) - 0.5 * (log_b + math.log(NU * math.pi))
+        peak = log_gamma(0.5 * (nu + 1.0)) - log_gamma(0.5 * nu) - 0.5 * (log_b + math.log(NU * math.pi))
         density = log_a - a + log_b - b - steps * log_a - 0.5 * walk
         density = density + steps * peak - xp.sum(s, axis=-1) - 0.5 * (nu + 1.0) * tail
 
@@ -126,7 +126,7 @@ def stochastic_volatility(returns: np.ndarray | None = None) -> Target:
         back = xp.concat([pull[..., 1:], xp.zeros_like(pull[..., :1])], axis=-1) - pull
         in_s = back - 1.0 + (nu[..., None] + 1.0) * share
         in_a = 1.0 - a - steps + walk
-        bend = 0.5 * nu * (digamma(xp, 0.5 * (nu + 1.0)) - digamma(xp, 0.5 * nu) - tail / steps) - 0.5
+        bend = 0.5 * nu * (digamma(0.5 * (nu + 1.0)) - digamma(0.5 * nu) - tail / steps) - 0.5
         in_b = 1.0 - b + steps * bend + 0.5 * (nu + 1.0) * xp.sum(share, axis=-1)
         return density, xp.concat([in_s, in_a[..., None], in_b[..., None]], axis=-1)
 

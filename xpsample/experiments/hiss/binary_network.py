@@ -6,8 +6,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.elementwise import accurate_sigmoid
 from xpsample.core.errors import HyperparameterError
+from xpsample.core.special import accurate_sigmoid
 from xpsample.experiments import two_layer
 from xpsample.spaces.discrete import Spins
 from xpsample.targets.target import Target
@@ -85,4 +85,4 @@ def fit(predictions: Array, outputs: Array) -> Fit:
 def _forward(x: Array, rows: Array, hidden: int, squashed: bool) -> tuple[Array, Array]:
     """Hidden activities (*chains, rows, hidden) and outputs (*chains, rows)."""
     activity, output = two_layer.forward(x, rows, hidden)
-    return activity, (accurate_sigmoid(array_namespace(x), output) if squashed else output)
+    return activity, (accurate_sigmoid(output) if squashed else output)

@@ -8,9 +8,9 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.declared import declared
-from xpsample.core.elementwise import accurate_sigmoid
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.core.registry import backend_of
+from xpsample.core.special import accurate_sigmoid
 from xpsample.core.specs import Normal, Specs, Uniform
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Evaluations
@@ -142,7 +142,7 @@ def _no_score(x: Array, data: Any) -> Array:
 
 def _update(xp: Any, model: RBM, data: Array, chains: Array, rate: Array, decay: float) -> RBM:
     weights, visible_bias, hidden_bias = model
-    h_data, h_chains = (accurate_sigmoid(xp, hidden_bias + v @ weights) for v in (data, chains))
+    h_data, h_chains = (accurate_sigmoid(hidden_bias + v @ weights) for v in (data, chains))
     slope = data.T @ h_data / data.shape[0] - chains.T @ h_chains / chains.shape[0]
     return RBM(
         weights + rate * (slope - decay * weights),
