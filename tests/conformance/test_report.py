@@ -7,9 +7,8 @@ import pytest
 
 from xpsample import cli
 from xpsample.conformance import cli as command
-from xpsample.conformance import timing
+from xpsample.conformance import report as timing
 from xpsample.conformance.checks import check_all, reference
-from xpsample.conformance.report import report
 from xpsample.core.devices import device_dtypes
 
 
@@ -97,7 +96,7 @@ def test_a_busy_machine_gives_no_negative_times(clock):
 
 def test_a_time_that_is_not_known_has_a_dash(tmp_path):
     devices = [reference()]
-    text = report(devices, [], [timing.Timed("RWM", devices[0], 10, 2e-6, math.nan, 0.4)])
+    text = timing.report(devices, [], [timing.Timed("RWM", devices[0], 10, 2e-6, math.nan, 0.4)])
     assert "| RWM | numpy-cpu-float64 | 10 | 2 | - | 0.4 |" in text
 
 

@@ -14,9 +14,9 @@ from xpsample.conformance.distributions import Distribution as Distribution
 from xpsample.conformance.distributions import Enumerated as Enumerated
 from xpsample.conformance.distributions import Invariance as Invariance
 from xpsample.conformance.distributions import Pushforward as Pushforward
-from xpsample.conformance.invariance import invariance as invariance
 from xpsample.conformance.scenario import Scenario as Scenario
+from xpsample.conformance.scenario import invariance as invariance
+from xpsample.conformance.scenarios import cases_of as cases_of
 from xpsample.conformance.scenarios import scenarios as scenarios
-from xpsample.conformance.third_party import cases_of as cases_of
 from xpsample.core.devices import DeviceDtype as DeviceDtype
 from xpsample.core.devices import device_dtypes as device_dtypes

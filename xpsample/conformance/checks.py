@@ -12,10 +12,8 @@ import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.conformance.counting import loops_are_plain, miscounted
-from xpsample.conformance.invariance import invariance
-from xpsample.conformance.repellence import repellence
-from xpsample.conformance.scenario import Scenario
-from xpsample.conformance.self_repulsion import self_repulsion
+from xpsample.conformance.repellence import repellence, self_repulsion
+from xpsample.conformance.scenario import Scenario, invariance
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Schedule, StopFlag
@@ -44,16 +42,6 @@ from xpsample.trace.trace import Trace
 
 STEPS = 100
 RECORDERS = (Draws(), Statistics())
-SAME_CHAIN = {"float64": 1e-10, "float32": 2e-2}
-"""Largest deviation from the NumPy float64 chain over STEPS steps. A float32 chain may lose digits and no more."""
-
-PARTED = 1
-"""Chains of the 6 that may part from NumPy's on a discrete space in float32. A choice differs if a uniform is within
-rounding, about 1e-6, of a boundary. Over 600 steps of a few choices each, this happens in about one scenario of two
-hundred, and to a second chain in about one of forty thousand. After it, a chain tells nothing."""
-
-TILTED_STEP = {"float64": 1e-9, "float32": 1e-3}
-"""Largest deviation of one repellent step from the same step by the equations."""
 
 
 class Outcome(NamedTuple):
@@ -109,10 +97,14 @@ def same_chain(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
         return Outcome(deviation == 0, f"{deviation:.1e}")
     dtype = dtype_name(run.statistics["acceptance_probability"])  # that of the arithmetic; positions may be integers
     deviations = np.abs(to_host(run.draws).astype(np.float64) - _reference(scenario)).max(axis=(0, 2))
+    largest = {"float64": 1e-10, "float32": 2e-2}[dtype]  # over STEPS steps, float32 may lose digits and no more
     if not scenario.stationary.finite:
-        return Outcome(bool(np.all(deviations <= SAME_CHAIN[dtype])), f"{deviations.max():.1e}")
-    parted = int(np.sum(~(deviations <= SAME_CHAIN[dtype])))
-    return Outcome(parted <= (PARTED if dtype == "float32" else 0), f"{len(deviations) - parted}/{len(deviations)}")
+        return Outcome(bool(np.all(deviations <= largest)), f"{deviations.max():.1e}")
+    parted = int(np.sum(~(deviations <= largest)))
+    # In float32 one of the 6 chains may part from NumPy's on a discrete space: a choice differs if a uniform is within
+    # rounding, about 1e-6, of a boundary. Over 600 steps of a few choices each, this happens in about one scenario of
+    # two hundred, and to a second chain in about one of forty thousand. After it, a chain tells nothing.
+    return Outcome(parted <= (1 if dtype == "float32" else 0), f"{len(deviations) - parted}/{len(deviations)}")
 
 
 def stays_home(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
@@ -313,7 +305,7 @@ def tilted_step(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome
         return Outcome(None, "no base kernel")
     again = self_repulsion if isinstance(scenario.kernel(device.array), SRLD) else repellence
     deviation = again(scenario, device, _start(scenario, device))
-    return Outcome(deviation <= TILTED_STEP[device.dtype], f"{deviation:.1e}")
+    return Outcome(deviation <= {"float64": 1e-9, "float32": 1e-3}[device.dtype], f"{deviation:.1e}")
 
 
 def counts(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:

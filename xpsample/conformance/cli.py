@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from xpsample.conformance.checks import Outcome, Row, check_all, runs_on
-from xpsample.conformance.report import line, markdown, report, text_lines
+from xpsample.conformance.report import Timed, line, markdown, report, text_lines, timed
 from xpsample.conformance.scenario import Scenario
-from xpsample.conformance.scenarios import scenarios
-from xpsample.conformance.third_party import loaded_cases
-from xpsample.conformance.timing import Timed, timed
+from xpsample.conformance.scenarios import loaded_cases, scenarios
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import registered_backends
@@ -23,13 +21,18 @@ from xpsample.files.lines import RowsFile, opened_rows
 from xpsample.sampling.identity import made_with
 from xpsample.sampling.interrupts import terminable
 
-KERNEL_HELP = "only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     backend = parser.add_argument("--backend", action="append", metavar="NAME", help="only this backend (repeatable)")
-    kernel = parser.add_argument("--kernel", action="append", metavar="NAME", help=KERNEL_HELP)
+    kernel = parser.add_argument(
+        "--kernel",
+        action="append",
+        metavar="NAME",
+        help="only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own",
+    )
+    backend.completer = lambda **_: registered_backends()  # type: ignore[attr-defined]  # for argcomplete
+    kernel.completer = lambda **_: [case.name for case in scenarios()]  # type: ignore[attr-defined]
     parser.add_argument("--quick", action="store_true", help="fewer chains in the statistical check")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument(
@@ -47,8 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=600, metavar="N", help="time kernels no longer than this (default: 600)"
     )
-    for option, known in ((backend, registered_backends), (kernel, _kernels)):
-        option.completer = lambda known=known, **_: known()  # type: ignore[attr-defined]  # for argcomplete
 
 
 def run(args: argparse.Namespace) -> int:
@@ -139,16 +140,11 @@ def _row(case: Scenario, device: DeviceDtype, quick: bool, kept: RowsFile | None
 
 def _cases(chosen: list[str] | None) -> list[Scenario]:
     """The scenarios of some names, and of some ``package.module:NAME``; the library's own where none is given."""
-    if not chosen:
-        return scenarios()
-    for name in chosen:
-        if ":" not in name and name not in _kernels():
-            near = difflib.get_close_matches(name, _kernels())
-            hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(_kernels())}"
+    known = {case.name: case for case in scenarios()}
+    for name in chosen or ():
+        if ":" not in name and name not in known:
+            near = difflib.get_close_matches(name, known)
+            hint = f"did you mean {', '.join(near)}?" if near else f"there are: {', '.join(known)}"
             raise HyperparameterError(f"no kernel is called {name!r}; {hint}")
-    own = [case for case in scenarios() if case.name in chosen]
-    return own + [case for name in chosen if ":" in name for case in loaded_cases(name)]
-
-
-def _kernels() -> list[str]:
-    return [case.name for case in scenarios()]
+    own = [case for name, case in known.items() if not chosen or name in chosen]
+    return own + [case for name in chosen or () if ":" in name for case in loaded_cases(name)]

@@ -1,41 +1,38 @@
-"""The conformance results as tables, and a report of them with the times of steps."""
+"""The results of the suite as tables, and a report of them with the times of steps on this machine."""
 
+import itertools
 import math
 import os
 import platform
-from collections.abc import Iterable, Sequence
-from itertools import chain
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from xpsample.conformance.checks import CHECKS, Outcome, Row
-from xpsample.conformance.timing import DIM, Timed
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.conformance.checks import CHECKS, Row
 from xpsample.core.devices import DeviceDtype
+from xpsample.kernels import HMC, MALA, NUTS, RWM, Kernel
 from xpsample.sampling.identity import made_with
+from xpsample.sampling.sampler import sample
+from xpsample.targets import Target
 
 HEADER = ("kernel", "backend", "device", "dtype", *CHECKS)
 
 
-def cell(outcome: Outcome) -> str:
-    """An outcome in a few characters."""
-    mark = {True: "pass", False: "FAIL", None: "-"}[outcome.passed]
-    return f"{mark} {outcome.detail}".strip() if outcome.passed is not None else mark
-
-
 def line(row: Row) -> tuple[str, ...]:
     """The cells of a row."""
-    device = row.device
-    return (
-        row.scenario.name,
-        device.backend.name,
-        device.name,
-        device.dtype,
-        *(cell(row.outcomes[name]) for name in CHECKS),
-    )
+    marks = {True: "pass", False: "FAIL"}
+    outcomes = (row.outcomes[name] for name in CHECKS)
+    cells = ("-" if o.passed is None else f"{marks[o.passed]} {o.detail}".strip() for o in outcomes)
+    return (row.scenario.name, row.device.backend.name, row.device.name, row.device.dtype, *cells)
 
 
-def text_lines(rows: Iterable[Row]) -> Iterable[str]:
+def text_lines(rows: Iterable[Row]) -> Iterator[str]:
     """A header, then the rows as they come, in cells of fixed width."""
     widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12, 6)
-    for cells in chain([HEADER], map(line, rows)):
+    for cells in itertools.chain([HEADER], map(line, rows)):
         yield "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
@@ -45,18 +42,11 @@ def markdown(rows: Iterable[Row]) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    cells = chain([header, ["---"] * len(header)], rows)
+    cells = itertools.chain([header, ["---"] * len(header)], rows)
     return "".join("| " + " | ".join(map(str, row)) + " |\n" for row in cells)
 
 
-TIMES = ("kernel", "device", "chains", "a step, us", "a run by itself, ms", "a first run, s")
-
-
-def _known(number: float) -> str:
-    return "-" if math.isnan(number) else f"{number:.3g}"
-
-
-def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[Timed], whole: bool = True) -> str:
+def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: "Sequence[Timed]", whole: bool = True) -> str:
     """Versions, devices, the table of conformance and that of times, in Markdown; it says if it is not `whole`."""
     made = made_with(devices)
     models = {f"{d.backend.name} {found.name}": found.model for d in devices for found in d.backend.devices()}
@@ -68,7 +58,14 @@ def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[
     ]
     passed, end = sum(row.passed for row in rows), "" if whole else ", then the suite was stopped"
     timed = [
-        (t.kernel, t.device, f"{t.chains:,}", f"{1e6 * t.step:.3g}", _known(1e3 * t.run), f"{t.first:.3g}")
+        (
+            t.kernel,
+            t.device,
+            f"{t.chains:,}",
+            f"{1e6 * t.step:.3g}",
+            f"{1e3 * t.run:.3g}".replace("nan", "-"),
+            f"{t.first:.3g}",
+        )
         for t in times
     ]
     return "\n".join(
@@ -80,6 +77,75 @@ def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: Sequence[
             f"## Times\n\nOn a standard normal of {DIM} coordinates, whose score is given; nothing is recorded. A step",
             "is the difference of two runs, divided by that of their steps. A run by itself is what is left of the",
             "shorter one, and - where nothing is left, since the machine was busy. A first run may compile.\n",
-            _table(TIMES, timed),
+            _table(("kernel", "device", "chains", "a step, us", "a run by itself, ms", "a first run, s"), timed),
         ]
     )
+
+
+DIM = 10
+KERNELS: dict[str, Kernel] = {
+    "RWM": RWM(0.5),
+    "MALA": MALA(0.8),
+    "HMC, 10 steps": HMC(0.3, steps=10),
+    "HMC by length": HMC(0.3, length=3.0),
+    "NUTS": NUTS(0.5, max_depth=5),
+}
+"""On a standard normal of `DIM` coordinates, so that the library takes the time and not the density."""
+
+SHORT = 8
+"""Steps of the short run."""
+
+
+class Timed(NamedTuple):
+    """Seconds of a step, of a run by itself, and of a first run, which may compile.
+
+    Those of a run by itself are nan where the steps of the long run took longer than those of the short one: the
+    machine was busy.
+    """
+
+    kernel: str
+    device: DeviceDtype
+    chains: int
+    step: float
+    run: float
+    first: float
+
+
+def timed(devices: Sequence[DeviceDtype], seconds: float) -> Iterator[Timed]:
+    """Times of all kernels, in float32 where a device has it: with more and more chains, until the time is up.
+
+    What would take longer than is left, judged by a tenth of the chains, is left out.
+    """
+    end = time.monotonic() + seconds
+    expected: dict[tuple[str, str, str], float] = {}
+    widest_first = sorted(devices, key=lambda device: device.dtype, reverse=True)
+    places = {(device.backend.name, device.name): device for device in widest_first}
+    for chains, name, place in itertools.product([10**power for power in range(7)], KERNELS, places):
+        begun = time.monotonic()
+        if expected.get((name, *place), 0.0) >= end - begun:
+            continue
+        found = _time(name, places[place], chains)
+        yield found
+        # With ten times the chains. A measurement takes about 20 short runs when steps take all of its time.
+        expected[name, *place] = time.monotonic() - begun + 10 * found.step * SHORT * 20
+
+
+def _time(name: str, device: DeviceDtype, chains: int) -> Timed:
+    x0 = device.array(np.random.default_rng(0).standard_normal((chains, DIM)))
+    target = Target(lambda x: -0.5 * array_namespace(x).sum(x * x, axis=-1), score=lambda x: -x)
+
+    def run(steps: int) -> float:
+        """Seconds of a run that records nothing."""
+        begun = time.perf_counter()
+        trace = sample(target, KERNELS[name], x0, steps, seed=1, recorders=(), progress=False)
+        device.backend.synchronize(trace.state)
+        return time.perf_counter() - begun
+
+    first, short, long, steps = run(SHORT), run(SHORT), 0.0, SHORT
+    while long < 2 * short + 0.2 and steps < 2**18:  # seconds, so that the clock is fine enough
+        steps *= 8
+        long = run(steps)
+    short, long = min(short, run(SHORT)), min(long, run(steps))
+    step = (long - short) / (steps - SHORT)
+    alone = short - SHORT * step
+    return Timed(name, device, chains, step, alone if alone > 0 else math.nan, first)

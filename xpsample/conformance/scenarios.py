@@ -1,17 +1,20 @@
-"""The kernels under test, each with a target and a stationary distribution that has exact draws."""
+"""Kernels under test, each with a target and a stationary distribution that has exact draws; and those of users."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from xpsample.conformance.discrete import discrete_scenarios
+from xpsample.conformance.discrete import discrete_scenarios, finite
 from xpsample.conformance.distributions import Distribution, Pushforward, Shifted, gaussian_distribution
 from xpsample.conformance.scenario import AsArray, Scenario
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.checks import given
+from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.registry import to_host
@@ -36,13 +39,14 @@ from xpsample.kernels import (
     UnderdampedLangevin,
     with_position,
 )
+from xpsample.kernels.traits import Trait
 from xpsample.metrics.stein import RBF
 from xpsample.particles.annealed import Annealed
 from xpsample.particles.svgd import SVGD, StochasticSVGD
 from xpsample.prox import Regularizer
 from xpsample.srld import SRLD, History, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, LeapfrogAutocorrelation, PowerLaw, Schedule, Stable, autocorrelation
-from xpsample.targets import Exact, LineIntegral, Shift, Target, Tempered, Tilt, Untilted
+from xpsample.targets import Capability, Exact, LineIntegral, Shift, Target, Tempered, Tilt, Untilted
 from xpsample.zoo.curved import banana, bend, unbend
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.mixture import smoothed_mixture
@@ -75,20 +79,21 @@ def _thermal(step_size: float) -> Callable[[Any, np.ndarray, AsArray], Any]:
     lower = np.linalg.cholesky(np.eye(3) - 0.25 * step_size**2 * precision)
 
     def with_exact_state(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
-        momentum = asarray(normals @ lower.T)
-        if hasattr(state, "base"):
-            return state._replace(base=state.base._replace(momentum=momentum))
-        return state._replace(momentum=momentum)
+        return _with(state, momentum=asarray(normals @ lower.T))
 
     return with_exact_state
 
 
 def _with_unit_velocity(state: Any, normals: np.ndarray, asarray: AsArray) -> Any:
     """Velocities that are uniform on the unit sphere."""
-    velocity = asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True))
+    return _with(state, velocity=asarray(normals / np.linalg.norm(normals, axis=-1, keepdims=True)))
+
+
+def _with(state: Any, **parts: Array) -> Any:
+    """A state, or that of a wrapper, with other parts of the base kernel's."""
     if hasattr(state, "base"):
-        return state._replace(base=state.base._replace(velocity=velocity))
-    return state._replace(velocity=velocity)
+        return state._replace(base=state.base._replace(**parts))
+    return state._replace(**parts)
 
 
 def _smoothed_from_its_score() -> Target:
@@ -257,3 +262,59 @@ def _repelled_by_positions() -> list[Scenario]:
         Scenario("svgd", normal, lambda a: SVGD(0.2), stationary, biased=rests),
         Scenario("svgd-stochastic", normal, lambda a: StochasticSVGD(0.1, RBF(0.5)), stationary, biased=steps),
     ]
+
+
+def cases_of(name: str, kernel: Kernel, libraries: Sequence[str] = ()) -> list[Scenario]:
+    """A kernel on targets of the suite that have two dimensions: a banana and a correlated normal.
+
+    Parameters
+    ----------
+    name : str
+        What the rows are called.
+    kernel : Kernel
+        With all its hyper-parameters. One on discrete spaces gets a small discrete target instead. One that does not
+        declare `Trait.INVARIANT` is not tested for that.
+    libraries : sequence of str
+        As for `Scenario`.
+
+    Returns
+    -------
+    list of Scenario
+
+    Examples
+    --------
+    >>> from xpsample import MALA
+    >>> from xpsample.conformance import cases_of
+    >>> [case.name for case in cases_of("mine", MALA(0.5))]
+    ['mine-banana', 'mine-normal']
+    """
+    if not isinstance(kernel, Kernel):
+        raise HyperparameterError(f"kernel must be a Kernel, such as MALA(0.5); got {given(kernel)}")
+    if kernel.requires & (Capability.DISCRETE | Capability.DIFFERENCES):
+        found = [finite(name, lambda asarray: kernel)]
+    else:
+        covariance = COVARIANCE[:2, :2]
+        normal = gaussian_distribution(covariance)
+        found = [
+            Scenario(f"{name}-banana", lambda asarray: banana(), lambda asarray: kernel, BANANA),
+            Scenario(f"{name}-normal", lambda asarray: gaussian(covariance), lambda asarray: kernel, normal),
+        ]
+    biased = "" if Trait.INVARIANT in kernel.traits else "the kernel does not say that it leaves its target invariant"
+    return [replace(case, biased=biased, libraries=tuple(libraries)) for case in found]
+
+
+def loaded_cases(where: str) -> list[Scenario]:
+    """The scenarios at ``package.module:NAME``: a `Kernel`, a `Scenario`, or a list; HyperparameterError else."""
+    module, _, name = where.partition(":")
+    try:
+        value = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise HyperparameterError(f"nothing can be loaded from {where}: {error}") from error
+    if isinstance(value, Kernel):
+        return cases_of(name.lower(), value)
+    found = list(value) if isinstance(value, list | tuple) else [value]
+    if not found or not all(isinstance(case, Scenario) for case in found):
+        raise HyperparameterError(
+            f"{where} must be a Kernel, such as MALA(0.5), a Scenario or a list of scenarios; got {given(value)}"
+        )
+    return found
