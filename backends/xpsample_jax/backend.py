@@ -28,9 +28,8 @@ from xpsample.core.errors import BackendError
 from xpsample.core.specs import Specs
 from xpsample.sampling.eager import allocating, eager_repeat
 from xpsample.sampling.noise import Native, Portable, Replay, cut
-from xpsample_jax.modes import OWN_MODES
 from xpsample_jax.noise import draw_rows
-from xpsample_jax.programs import Compiled
+from xpsample_jax.programs import OWN_MODES, Compiled
 from xpsample_jax.runner import Noise, Runner, like_rows
 
 Array = Any

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from xpsample.core import tree
 from xpsample.core.registry import unpacked
-from xpsample.files.structure import structure, template
+from xpsample.core.tree import structure, template
 
 
 class Pair(NamedTuple):

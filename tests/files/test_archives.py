@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from xpsample.core.errors import DataError
+from xpsample.core.errors import DataError, reading
+from xpsample.core.tree import structure, template
 from xpsample.files.archives import members, read_arrays, write_arrays
-from xpsample.files.reading import reading
-from xpsample.files.structure import structure, template
 
 ARRAYS = {
     "file": np.arange(6.0).reshape(2, 3),  # the name of an argument of numpy.savez

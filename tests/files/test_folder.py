@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from tests.damage import damages
-from xpsample.core.errors import CheckpointError, StoreError
+from xpsample.core.errors import CheckpointError, StoreError, reading
 from xpsample.files import folder
 from xpsample.files.common import SCHEMA, check_room, check_schema, digest_of, locked, sealed, unsealed
 from xpsample.files.folder import INDEX, LOCK, Folder, Keeper
-from xpsample.files.reading import reading
 
 ROWS = np.arange(24.0).reshape(12, 2)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpsample.core.errors import HyperparameterError, PositionError
-from xpsample.spaces.permutations import Permutations
+from xpsample.spaces.discrete import Permutations
 from xpsample.targets import Capability
 from xpsample.zoo.tsp import tsp
 

@@ -1,5 +1,8 @@
 """What goes wrong, by name. Every message says what was found and what would help."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -115,3 +118,17 @@ class DivergenceWarning(DiagnosisWarning):
 
 class RepellenceWarning(DiagnosisWarning):
     """The tilt of a score-repellent run was too strong, or did nothing."""
+
+
+@contextmanager
+def reading(path: Path | str, error: type[XpsampleError], advice: str, doing: str = "read") -> Iterator[None]:
+    """Make one error of ours, which names the file and says what to do, of whatever fails while a file is read.
+
+    A damaged file can fail in any way. Too little memory is another matter.
+    """
+    try:
+        yield
+    except (XpsampleError, MemoryError):
+        raise
+    except Exception as cause:
+        raise error(f"{path} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause

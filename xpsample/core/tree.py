@@ -4,6 +4,7 @@ The same containers are trees in JAX and in torch, so a state needs no registrat
 library takes as a tree of its own, such as an Equinox module, is taken apart by that library.
 """
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -92,3 +93,40 @@ def dtype_name(array: Any) -> str:
 @lru_cache(maxsize=64, typed=True)  # dtypes of two libraries may have one hash, and some refuse to be compared
 def _name_of(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
+
+
+def structure(node: Any) -> Any:
+    """The containers of a tree as JSON values, with ``"array"`` at its leaves; TypeError if a key is no text.
+
+    A tree of a library's own is described as a dict of its leaves by their paths.
+    """
+    if node is None:
+        return None
+    if isinstance(node, dict):
+        if not all(isinstance(key, str) for key in node):
+            raise TypeError(f"only text keys can be saved, not those of {list(node)}")
+        return {"dict": {key: structure(child) for key, child in node.items()}}
+    if hasattr(node, "_fields"):
+        return {
+            "namedtuple": type(node).__name__,
+            "fields": {f: structure(getattr(node, f)) for f in node._fields},
+        }
+    if isinstance(node, (tuple, list)):
+        return {"tuple" if isinstance(node, tuple) else "list": [structure(child) for child in node]}
+    if (own := unpacked(node)) is not None:
+        return {"dict": dict.fromkeys(own.leaves, "array")}
+    return "array"
+
+
+def template(described: Any) -> Any:
+    """The tree that `structure` described, with placeholders at its leaves."""
+    match described:
+        case {"dict": children}:
+            return {key: template(child) for key, child in children.items()}
+        case {"namedtuple": name, "fields": children}:
+            return namedtuple(name, children)(*[template(child) for child in children.values()])
+        case {"tuple": children}:
+            return tuple([template(child) for child in children])
+        case {"list": children}:
+            return [template(child) for child in children]
+    return described

@@ -16,11 +16,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from xpsample.core.errors import CheckpointError
+from xpsample.core.errors import CheckpointError, reading
 from xpsample.files.archives import members, read_arrays, write_arrays
 from xpsample.files.atomic import make_folder, write_whole
 from xpsample.files.common import CHANGED, file_digest, locked, sealed, unsealed
-from xpsample.files.reading import reading
 
 INDEX, LOCK = "run.json", "run.lock"
 OWN = re.compile(r"(state|rows)-[0-9-]+-[0-9a-f]{12}\.npz")

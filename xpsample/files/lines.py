@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, final
 
 from xpsample.core.describe import differences
-from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.core.errors import CheckpointError, CheckpointWarning, reading
 from xpsample.files import common
 from xpsample.files.atomic import sync_folder
 from xpsample.files.common import check_schema, locked
-from xpsample.files.reading import reading
 
 HEAD = b'{"schema": '
 """What every file of rows begins with."""

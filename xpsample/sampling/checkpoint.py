@@ -14,20 +14,19 @@ from xpsample.core import tree
 from xpsample.core.backend import Buffers
 from xpsample.core.checks import check_path
 from xpsample.core.describe import differences
-from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.core.errors import CheckpointError, CheckpointWarning, reading
 from xpsample.core.fields import FrozenDataclass, checked, number
 from xpsample.core.registry import to_host
+from xpsample.core.tree import structure
 from xpsample.files.common import check_room
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
-from xpsample.files.reading import reading
-from xpsample.files.structure import structure
 from xpsample.sampling.callbacks import MOST_STEPS, RunState
 from xpsample.sampling.identity import Values, changed, environment, start_values, values_now
 from xpsample.sampling.program import Carry, Program, named_rows
 from xpsample.sampling.totals import Totals
 from xpsample.trace.recorders import part_of
+from xpsample.trace.saving import read_about, stored_rows
 from xpsample.trace.stored import StoredRows
-from xpsample.trace.stores import read_about, stored_rows
 
 if TYPE_CHECKING:
     from xpsample.sampling.store import RowStore

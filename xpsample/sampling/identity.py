@@ -20,9 +20,8 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.core.version import __version__
 from xpsample.sampling.noise import Native, NoiseSource
 from xpsample.sampling.program import Carry, Program
-from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.discrete import Discrete, Permutations
 from xpsample.spaces.named import Named, States, is_real
-from xpsample.spaces.permutations import Permutations
 from xpsample.spaces.space import Space
 from xpsample.targets.target import AbstractTarget
 

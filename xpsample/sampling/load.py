@@ -11,17 +11,15 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_path
-from xpsample.core.errors import TraceError
+from xpsample.core.errors import TraceError, reading
 from xpsample.core.registry import backend_of
+from xpsample.core.tree import template
 from xpsample.diagnostics.diagnosis import RunStatistics
 from xpsample.files.archives import read_arrays
 from xpsample.files.common import unsealed
-from xpsample.files.reading import reading
-from xpsample.files.structure import template
 from xpsample.sampling.checkpoint import load_folder
-from xpsample.trace.not_kept import FROM_A_FILE
+from xpsample.trace.saving import FROM_A_FILE, is_address, load_store
 from xpsample.trace.stored import StoredRows
-from xpsample.trace.stores import is_address, load_store
 from xpsample.trace.trace import Trace
 
 

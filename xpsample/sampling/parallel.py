@@ -38,8 +38,8 @@ from xpsample.sampling.progress import progress_bar
 from xpsample.sampling.transient import WarmUpPath
 from xpsample.sampling.warm_up import warm_up_steps
 from xpsample.trace.joined import join
-from xpsample.trace.not_kept import OF_SHARDS
 from xpsample.trace.recorders import Record
+from xpsample.trace.saving import OF_SHARDS
 from xpsample.trace.trace import Trace
 
 

@@ -22,9 +22,9 @@ from xpsample.core.arrays import Array
 from xpsample.core.backend import Buffers
 from xpsample.core.errors import StoreError
 from xpsample.core.registry import backend_of, to_host
+from xpsample.core.tree import structure
 from xpsample.files.atomic import LEFT, make_folder, write_whole
 from xpsample.files.common import check_room, locked
-from xpsample.files.structure import structure
 from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.program import Program, named_rows
 from xpsample.sampling.totals import Totals
@@ -33,8 +33,8 @@ from xpsample.spaces.names import exported
 from xpsample.targets.shaped import shape_of
 from xpsample.trace.conversions import ARVIZ_NAMES
 from xpsample.trace.recorders import part_of
+from xpsample.trace.saving import attributes, complete_rows, is_address, read_about, stored_rows, zarr3
 from xpsample.trace.stored import READING, handling
-from xpsample.trace.stores import attributes, complete_rows, is_address, read_about, stored_rows, zarr3
 from xpsample.trace.summary import RunStatistics
 
 CHUNK = 2**23

@@ -11,12 +11,11 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import is_array
 from xpsample.core.checks import errors_of_functions, given
-from xpsample.core.errors import CheckpointError, CheckpointWarning
+from xpsample.core.errors import CheckpointError, CheckpointWarning, reading
 from xpsample.core.hyperparameters import is_frozen, settings
 from xpsample.core.registry import repeated, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.files.folder import ADVICE, INDEX, Folder, Keeper
-from xpsample.files.reading import reading
 from xpsample.sampling.checkpoint import Checkpoint
 from xpsample.sampling.identity import environment
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from xpsample.core import tree
-from xpsample.core.errors import DataError
+from xpsample.core.errors import DataError, reading
 from xpsample.core.registry import to_host
 from xpsample.files.archives import read_arrays, write_arrays
-from xpsample.files.reading import reading
 
 
 def save_parameters(path: str | Path, parameters: tree.Tree) -> None:

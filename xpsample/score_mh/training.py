@@ -30,7 +30,7 @@ from xpsample.sampling.progress import Bar
 from xpsample.score_mh.losses import TrainingLoss
 from xpsample.score_mh.saved_training import SavedTraining
 from xpsample.spaces.space import Real
-from xpsample.targets.placing import placed
+from xpsample.targets.prepared import placed
 
 SECONDS = 1.0
 """Approximate duration of a block of epochs: signals, progress and checkpoint are handled between blocks."""

@@ -5,10 +5,9 @@ from xpsample.core.lazy_imports import attach
 _NAMES = {
     "categorical": "Categorical OneHot",
     "constrained": "Circular Interval LowerBounded Positive UpperBounded",
-    "discrete": "Binary Discrete Spins",
+    "discrete": "Binary Discrete Permutations Spins",
     "json_form": "space_from_json",
     "matrices": "CorrelationCholesky CovarianceCholesky",
-    "permutations": "Permutations",
     "simplexes": "Ordered PositiveOrdered Simplex UnitVector",
     "space": "Constrained Real Space",
 }

@@ -9,11 +9,11 @@ from xpsample.spaces.constrained import Positive as Positive
 from xpsample.spaces.constrained import UpperBounded as UpperBounded
 from xpsample.spaces.discrete import Binary as Binary
 from xpsample.spaces.discrete import Discrete as Discrete
+from xpsample.spaces.discrete import Permutations as Permutations
 from xpsample.spaces.discrete import Spins as Spins
 from xpsample.spaces.json_form import space_from_json as space_from_json
 from xpsample.spaces.matrices import CorrelationCholesky as CorrelationCholesky
 from xpsample.spaces.matrices import CovarianceCholesky as CovarianceCholesky
-from xpsample.spaces.permutations import Permutations as Permutations
 from xpsample.spaces.simplexes import Ordered as Ordered
 from xpsample.spaces.simplexes import PositiveOrdered as PositiveOrdered
 from xpsample.spaces.simplexes import Simplex as Simplex

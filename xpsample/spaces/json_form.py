@@ -9,9 +9,8 @@ from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
 from xpsample.spaces.categorical import Categorical, OneHot
 from xpsample.spaces.constrained import Circular, Interval, LowerBounded, Positive, UpperBounded
-from xpsample.spaces.discrete import Binary, Spins
+from xpsample.spaces.discrete import Binary, Permutations, Spins
 from xpsample.spaces.matrices import CorrelationCholesky, CovarianceCholesky
-from xpsample.spaces.permutations import Permutations
 from xpsample.spaces.simplexes import Ordered, PositiveOrdered, Simplex, UnitVector
 from xpsample.spaces.space import Real, Space
 

@@ -134,7 +134,7 @@ class Lifted:
         if self.executor is None:
             found: Any = (self.located(one, *data) for one in every)
         else:
-            from xpsample.targets.parallel import in_parallel
+            from xpsample.core.worker_processes import in_parallel
 
             found = in_parallel(self.executor, self.located, every, data)
         return backend.xp.stack([self._as_array(value, one) for value, one in zip(found, every, strict=True)])

@@ -10,9 +10,8 @@ from xpsample.core.tree import Tree
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.spaces.space import Real, Space
 from xpsample.targets.bound import BoundTarget
-from xpsample.targets.family import Family
 from xpsample.targets.point import Capability
-from xpsample.targets.prepared import PreparedTarget
+from xpsample.targets.prepared import Family, PreparedTarget
 from xpsample.targets.target import AbstractTarget, Target
 
 

@@ -4,18 +4,105 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from array_api_compat import array_namespace
+
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.gradients.choices import Derivative, Evaluations, Functions
+from xpsample.core.errors import HyperparameterError
+from xpsample.core.registry import backend_of, check_same_home
+from xpsample.core.tree import Tree, dtype_name
+from xpsample.gradients.choices import Derivative, Evaluations, Functions, GradientChoice
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Space
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.contract import check_form
-from xpsample.targets.family import Family
 from xpsample.targets.point import Capability, Costs, Point, wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The parameters' side of a bound `Parametric`: derivatives in the parameters.
+
+    Parameters
+    ----------
+    log_density : callable
+        ``(x, parameters) -> (*chains)``.
+    gradient : GradientChoice
+        How derivatives in the parameters are obtained.
+    backend : Backend
+    """
+
+    log_density: Callable[..., Array]
+    gradient: GradientChoice
+    backend: Backend
+    _derivatives: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def parameter_gradient(self, loss: Callable[..., Array]) -> Callable[..., tuple[Array, Tree]]:
+        """``(parameters, *args) -> (loss, gradient)`` of a loss of the parameters, by the target's choice.
+
+        The loss is a scalar, or ``(*runs)`` of independent runs, whose parameters have leaves ``(*runs, 1, ...)``.
+        The derivative of a loss is made once and kept as long as the family: pass the same function at every step.
+        """
+        if loss not in self._derivatives:
+            self._derivatives[loss] = self.gradient.value_and_gradient(self.backend, loss)
+        return self._derivatives[loss]
+
+    def potential_gradient(self, parameters: Tree, x: Array, coefficients: Array) -> Tree:
+        """Gradient in the parameters of the sum over chains of ``coefficients * U(x)``, U = -log density.
+
+        Parameters
+        ----------
+        parameters : tree of arrays
+        x : array, shape (*chains, dim)
+        coefficients : array, shape (*chains)
+            Constants.
+        """
+        return self.parameter_gradient(_WeightedPotential(self.log_density))(parameters, x, coefficients)[1]
+
+
+@dataclass(frozen=True)
+class _WeightedPotential:
+    """A loss that equals another one of the same family."""
+
+    log_density: Callable[..., Array]
+
+    def __call__(self, parameters: Tree, x: Array, coefficients: Array) -> Array:
+        return -array_namespace(x).sum(coefficients * self.log_density(x, parameters), axis=-1)
+
+
+def placed(what: str, values: tree.Tree, backend: Backend, x: Array) -> tree.Tree:
+    """A tree whose NumPy arrays are in the library of x, on its device and, floating ones, in its dtype.
+
+    Messages call it `what`. BackendError for arrays of another library or device; HyperparameterError for what is no
+    plain array of numbers.
+    """
+    floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
+
+    def place(path: str, leaf: Any) -> Any:
+        leaf = np.asarray(leaf) if isinstance(leaf, np.bool_ | np.number) else leaf
+        if isinstance(leaf, np.ndarray):
+            backend_of(leaf)  # refuses what is no plain array
+            if leaf.dtype.kind not in "biufc":
+                raise HyperparameterError(
+                    f"{what} {path!r} must be a plain array of numbers; got a {type(leaf).__name__} of {leaf.dtype}"
+                )
+            if leaf.dtype.kind == "f" and floating is not None:
+                leaf = leaf.astype(floating, copy=False)
+            return backend.from_host(leaf, x)
+        if is_array(leaf):
+            check_same_home(f"{what} {path!r}", leaf, x)
+        elif callable(leaf):
+            raise HyperparameterError(
+                f"{what} {path!r} is a function, such as a module's activation: keep apart what is no array, as "
+                "from_module.parameters and equinox.partition do"
+            )
+        return leaf
+
+    return tree.fill(values, {path: place(path, leaf) for path, leaf in tree.items(values)})
 
 
 @dataclass(frozen=True, eq=False)

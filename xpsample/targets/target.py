@@ -31,9 +31,8 @@ from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_p
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.contract import check_array, check_functions, failed
-from xpsample.targets.placing import placed
 from xpsample.targets.point import Capability, Costs
-from xpsample.targets.prepared import PreparedTarget, positions_around
+from xpsample.targets.prepared import PreparedTarget, placed, positions_around
 from xpsample.targets.shaped import flattened
 
 FUNCTIONS = {

@@ -7,9 +7,8 @@ from xpsample.diagnostics.findings import Finding, causes_first
 from xpsample.diagnostics.target import FEWEST_STEPS, judge_target
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
-from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.discrete import Discrete, Permutations
 from xpsample.spaces.named import is_real
-from xpsample.spaces.permutations import Permutations
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.trace import Trace

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import StoreError
+from xpsample.core.errors import StoreError, reading
 from xpsample.core.registry import backend_of
-from xpsample.files.reading import reading
 
 READ, WORKED = 2**26, 2**20
 """Values that are read at once, and that figures are computed of at once, where a table needs all draws."""

@@ -17,8 +17,7 @@ from xpsample.trace import conversions
 from xpsample.trace.plots import plot, plot_warmup
 from xpsample.trace.running import Running, running
 from xpsample.trace.stored import StoredColumns, StoredRows
-from xpsample.trace.summary import Summary, escaped
-from xpsample.trace.tables import tabulate
+from xpsample.trace.summary import Summary, escaped, tabulate
 
 Array = Any
 
@@ -346,12 +345,12 @@ class Trace:
         return conversions.as_arviz(found)
 
     def _datatree(self) -> Any:
-        from xpsample.trace import saving, stores  # few runs need them; below, too
+        from xpsample.trace import saving  # few runs need it; below, too
 
         draws = self._some_draws()
         attributes = saving.as_attributes(self.metadata | {"run_statistics": dict(vars(self.run_statistics))})
         if isinstance(draws, StoredRows):
-            found = stores.open_datatree(draws.where, len(draws))
+            found = saving.open_datatree(draws.where, len(draws))
             found.attrs = attributes
         else:
             space = self._space

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpsample.core.errors import DataError, unended
+from xpsample.core.errors import DataError, reading, unended
 from xpsample.files.archives import read_arrays
-from xpsample.files.reading import reading
 
 VARIABLE = "XPSAMPLE_DATA"
 

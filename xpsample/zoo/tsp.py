@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
-from xpsample.spaces.permutations import Permutations
+from xpsample.spaces.discrete import Permutations
 from xpsample.targets.target import Target
 
 

@@ -10,7 +10,7 @@ from xpsample import sample
 from xpsample.core.errors import CapabilityError
 from xpsample.kernels.discrete.two_opt import TwoOpt
 from xpsample.spaces import Binary
-from xpsample.spaces.permutations import Permutations
+from xpsample.spaces.discrete import Permutations
 from xpsample.targets import Target
 from xpsample.zoo.tsp import tsp
 

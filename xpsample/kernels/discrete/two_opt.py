@@ -7,8 +7,7 @@ from xpsample.core.errors import CapabilityError
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
 from xpsample.kernels.traits import ADJUSTED
-from xpsample.spaces.discrete import as_index
-from xpsample.spaces.permutations import Permutations
+from xpsample.spaces.discrete import Permutations, as_index
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
