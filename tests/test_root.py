@@ -38,7 +38,7 @@ def test_a_name_imports_what_it_needs_and_no_library():
     assert not loaded & {
         "array_api_extra",
         "xpsample.kernels.nuts",
-        "xpsample.metrics.tours",
+        "xpsample.metrics.discrete",
         "xpsample.sampling.parallel",
     }
 

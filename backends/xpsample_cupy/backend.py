@@ -16,10 +16,6 @@ from xpsample_cupy import namespace as xp
 Array = Any
 """An array of this library."""
 
-STREAMS = 2**16
-"""Streams of a generator, so many on every device: by default they are as many as its threads, and the numbers others
-on each model of GPU."""
-
 
 class CupyBackend(Backend):
     """CuPy arrays."""
@@ -36,7 +32,9 @@ class CupyBackend(Backend):
 
         def draw(name: str, spec: Normal | Uniform, chunk: int, steps: int) -> Array:
             state = int(seed_sequence(seed, name, chunk).generate_state(1, np.uint64)[0])
-            generator = cupy.random.Generator(cupy.random.Philox4x3210(state, size=STREAMS))
+            # As many streams on every device: by default they are as many as its threads, and the numbers others on
+            # each model of GPU.
+            generator = cupy.random.Generator(cupy.random.Philox4x3210(state, size=2**16))
             shape = (steps, *spec.shape)
             if isinstance(spec, Normal):
                 return generator.standard_normal(shape, dtype=like.dtype)
@@ -88,13 +86,16 @@ class CupyBackend(Backend):
         both = ("float32", "float64")
         handles = [cupy.cuda.Device(i) for i in range(count)]
         return [
-            Device(f"cuda:{handle.id}", handle, both, context=handle, forks=False, model=_model(handle))
+            Device(
+                f"cuda:{handle.id}",
+                handle,
+                both,
+                context=handle,
+                forks=False,
+                model=cupy.cuda.runtime.getDeviceProperties(handle.id)["name"].decode(),
+            )
             for handle in handles
         ]
-
-
-def _model(device: Any) -> str:
-    return cupy.cuda.runtime.getDeviceProperties(device.id)["name"].decode()
 
 
 BACKEND = CupyBackend()

@@ -140,7 +140,8 @@ def model(
 
     def log_density(p: Any, *data: Any) -> Array:
         values = by_name(p, priors)
-        terms = [_summed(priors[name].log_prob(value), priors[name]) for name, value in values.items()]
+        batch_axes = {name: tuple(range(-len(own.batch_shape), 0)) for name, own in priors.items()}
+        terms = [jnp.sum(priors[name].log_prob(value), axis=batch_axes[name]) for name, value in values.items()]
         total = sum(terms[1:], start=terms[0])
         return total + check_density(log_likelihood(Networks(function, values), *data), total.shape)
 
@@ -220,7 +221,11 @@ def network(module: Any, *, example: int = 1) -> Network:
     if _is_nnx(module):
         graph, names, leaves, structure, rest = _nnx_parts(module)
         merged = partial(_merged_nnx, graph, structure, tuple(names), rest)
-        held = {name: leaf for name, leaf in _named(rest).items() if not _is_key(leaf)}
+        held = {
+            name: leaf
+            for name, leaf in _named(rest).items()
+            if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended)
+        }
         held["graph"] = re.sub(" at 0x[0-9a-f]+", "", str(graph))  # addresses are other ones in another process
         return Network(merged, {n: leaf.ndim for n, leaf in zip(names, leaves, strict=True)}, held, None)
     every, own = _named(module), parameters(module)
@@ -296,12 +301,3 @@ def _merged_nnx(graph: Any, structure: Any, names: tuple[str, ...], rest: Any, p
     from flax import nnx
 
     return nnx.merge(graph, structure.unflatten([parameters[name] for name in names]), rest)
-
-
-def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended)
-
-
-def _summed(log_prob: Array, prior: Any) -> Array:
-    """The sum over a distribution's batch axes."""
-    return jnp.sum(log_prob, axis=tuple(range(-len(prior.batch_shape), 0)))

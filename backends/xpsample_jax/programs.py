@@ -23,9 +23,6 @@ MOST = 2**29
 FORMS = 64
 """Shapes of arguments for which a function keeps its program; the oldest goes first."""
 
-PER_CHARACTER = 128
-"""Bytes of an executable for each character of its text, about: a loop of 4,893 characters took 0.65 MB."""
-
 ARRAYS = (jax.Array, np.ndarray, np.generic)
 """Types of the arguments of compiled programs."""
 
@@ -147,7 +144,8 @@ class Compiled:
             return _compile(lowered, self.few, platform)
         out = lowered.out_tree, tuple(bool(getattr(a, "weak_type", False)) for a in jax.tree.leaves(lowered.out_info))
         known = hashlib.sha256(text.encode()).digest(), form, results, out, self.few
-        return EXECUTABLES.get(known, PER_CHARACTER * len(text), lambda: _compile(lowered, self.few, platform))
+        # About 128 bytes for each character of the text: a loop of 4,893 characters took 0.65 MB.
+        return EXECUTABLES.get(known, 128 * len(text), lambda: _compile(lowered, self.few, platform))
 
 
 def _fresh(f: Callable[..., Any], structure: Any, constants: list[Any]) -> Callable[..., Any]:

@@ -96,16 +96,12 @@ class TorchAutodiff(Autodiff):
         self._local.depth = depth + 1
         try:
             with torch.enable_grad():
-                tracked = tree.map(lambda a: self._track(a, nested), x)
+                tracked = tree.map(lambda a: a if nested and a.requires_grad else a.detach().requires_grad_(True), x)
                 value = f(tracked, *args)
                 gradient = self._gradient(value, along, tracked, nested)
         finally:
             self._local.depth = depth
         return (value if nested else value.detach()), gradient
-
-    @staticmethod
-    def _track(leaf: torch.Tensor, nested: bool) -> torch.Tensor:
-        return leaf if nested and leaf.requires_grad else leaf.detach().requires_grad_(True)
 
     @staticmethod
     def _gradient(value: torch.Tensor, along: Array | None, tracked: tree.Tree, nested: bool) -> tree.Tree:
@@ -115,17 +111,14 @@ class TorchAutodiff(Autodiff):
             along = torch.ones_like(value) if along is None else along
             found = torch.autograd.grad(value, list(leaves.values()), along, create_graph=nested, allow_unused=True)
         if all(g is None for g in found):
-            raise GradientError(_NO_GRAPH)
+            raise GradientError(
+                "torch recorded nothing to differentiate: the function's value does not depend on what its derivative "
+                "is taken in. Leave out torch.no_grad(), torch.inference_mode(), .detach() and NumPy, in the function "
+                "and around the run, or give the derivative yourself. One that is zero everywhere is "
+                "Target(..., score=torch.zeros_like), or hvp=lambda x, v: torch.zeros_like(v)"
+            )
         full = [_slope(a, g, nested) for a, g in zip(leaves.values(), found, strict=True)]
         return tree.fill(tracked, dict(zip(leaves, full, strict=True)))
-
-
-_NO_GRAPH = (
-    "torch recorded nothing to differentiate: the function's value does not depend on what its derivative is taken in. "
-    "Leave out torch.no_grad(), torch.inference_mode(), .detach() and NumPy, in the function and around the run, or "
-    "give the derivative yourself. One that is zero everywhere is Target(..., score=torch.zeros_like), or "
-    "hvp=lambda x, v: torch.zeros_like(v)"
-)
 
 
 def _slope(leaf: torch.Tensor, gradient: torch.Tensor | None, nested: bool) -> torch.Tensor:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from xpsample.metrics.tours import canonical_tours, tour_diversity
+from xpsample.metrics.discrete import canonical_tours, tour_diversity
 
 TOURS = np.array([np.random.default_rng(k).permutation(6) for k in range(40)])
 

@@ -302,9 +302,6 @@ def _farthest(distance: np.ndarray, size: int) -> np.ndarray:
 SMALLEST_BFMI = 0.3
 """Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695."""
 
-OFTEN_DEEPEST = 0.05
-"""Share of the trajectories of NUTS at the greatest depth."""
-
 FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
 """Of trajectories of a fixed length that may come back, and the least mean acceptance of those that do."""
 
@@ -363,7 +360,7 @@ def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
 def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
     """Whether NUTS often ends at its greatest depth, before its trajectories turn, by the doublings of its draws."""
     share = float(np.mean(depth >= deepest)) if depth.size else 0.0
-    if share < OFTEN_DEEPEST:
+    if share < 0.05:
         return None
     return Finding(
         "depth",

@@ -230,9 +230,6 @@ CHANCE = (4.27, 15.1)
 
 Where each mean is of M chains, whose own variance is not exact, F quantiles are larger by about 1 + 2.5 / M."""
 
-BLOCK = 2**17
-"""Values that are worked on at once, about."""
-
 
 class Mixing(NamedTuple):
     """Bulk and tail ESS, in draws, and R-hat; each (dim,), nan for a coordinate that is constant or not finite."""
@@ -254,7 +251,8 @@ def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None, walkers: 
     varying = np.all(np.isfinite(draws), axis=(0, 1)) & np.all(np.isfinite(rhat_draws), axis=(0, 1))
     varying &= np.any(rhat_draws != rhat_draws[:1, :1], axis=(0, 1))
     columns = np.flatnonzero(varying)
-    each = max(1, BLOCK // max(1, draws[..., 0].size + rhat_draws[..., 0].size))
+    # Columns of about 2^17 values at once.
+    each = max(1, 2**17 // max(1, draws[..., 0].size + rhat_draws[..., 0].size))
     rhat = nested_rhat if rhat_draws.shape[1] >= walkers * MANY_CHAINS else split_rhat
     for start in range(0, len(columns), each):
         block = columns[start : start + each]

@@ -34,9 +34,6 @@ NO_VOLUME = 50.0
 have weight if its scales were exp(50) times those of theirs.
 """
 
-AHEAD = 0.25
-"""The share of the chains that are never behind: of many, a few may have found a place that others need not go to."""
-
 
 def judge_arrival(rows: np.ndarray) -> Finding | None:
     """Which chains lie far below the others of their group in the last quarter of a warm-up.
@@ -157,7 +154,8 @@ def _behind(means: np.ndarray, variances: np.ndarray, rounding: float) -> tuple[
         return order[:0], 0.0
     ranked, upper = means[order], order[: (len(order) + 1) // 2]
     sd = max(math.sqrt(np.quantile(variances[upper], 0.25)), LEAST_SD, rounding * abs(ranked[0]))
-    ahead = math.ceil(AHEAD * len(order))
+    # A quarter of the chains is never behind: of many, a few may have found a place that others need not go to.
+    ahead = math.ceil(0.25 * len(order))
     gaps = np.flatnonzero(ranked[ahead - 1 : -1] - ranked[ahead:] > GAP * sd)
     if not len(gaps):
         return order[:0], 0.0

@@ -114,9 +114,6 @@ def judge_underflow(
 OFTEN_OUTSIDE, OFTEN_BEYOND = 0.02, 0.2
 """Share of the places around the draws at which a log density is not finite; and of a bound that is declared."""
 
-FALLS = 0.9
-"""How fast a log density must fall with the logarithm of the distance; 1 is just too slow for a finite integral."""
-
 
 def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
     """Whether there is a hard bound, or the end of what a density can compute, among the draws.
@@ -150,7 +147,8 @@ def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
     for values in rays:
         with np.errstate(invalid="ignore"):
             falls = values[:, :-1] - values[:, 1:]
-            flat = np.all((falls < FALLS * least) & (values[:, 1:] > -np.inf), axis=1)
+            # With the logarithm of the distance; a fall of 1 is just too slow for a finite integral.
+            flat = np.all((falls < 0.9 * least) & (values[:, 1:] > -np.inf), axis=1)
         share = np.mean(np.reshape(flat, (len(flat), -1)), axis=-1)
         if np.max(share) > 0.5:
             return Finding(

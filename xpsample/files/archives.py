@@ -12,9 +12,6 @@ import numpy as np
 
 from xpsample.files.atomic import replacing
 
-PIECE = 2**20
-"""Bytes that are read at once."""
-
 
 class Member(NamedTuple):
     """An array of an archive whose numbers are not read yet."""
@@ -35,7 +32,7 @@ class Member(NamedTuple):
         """Fill an array that lies in one piece with the first numbers, without a copy of them."""
         view = out.reshape(-1).view(np.uint8).data
         while len(view):
-            count = self.file.readinto(view[:PIECE])  # type: ignore[attr-defined]
+            count = self.file.readinto(view[: 2**20])  # type: ignore[attr-defined]
             if not count:
                 raise EOFError(f"{self.name} is cut short")
             view = view[count:]

@@ -16,11 +16,6 @@ from xpsample.spaces.simplexes import Simplex, UnitVector
 from xpsample.spaces.space import Constrained, Real
 from xpsample.targets.model import AUTO, Model
 
-UNIVARIATE = ("rv_continuous_frozen", "ContinuousDistribution", "Mixture")
-"""Classes of continuous distributions of numbers: what ``gamma(3)`` and ``Normal(mu=0)`` are."""
-
-DISCRETE = ("rv_discrete_frozen", "DiscreteDistribution")
-
 VECTORS: dict[str, Callable[[Any], Constrained]] = {
     "multivariate_normal_frozen": lambda distribution: Real(distribution.dim),
     "multivariate_t_frozen": lambda distribution: Real(distribution.dim),
@@ -85,11 +80,11 @@ def _kinds(distribution: Any) -> set[str]:
 
 def _space(name: str, distribution: Any) -> Constrained:
     kinds = _kinds(distribution)
-    if kinds & set(DISCRETE):
+    if kinds & {"rv_discrete_frozen", "DiscreteDistribution"}:
         raise CapabilityError(
             f"{name} is discrete: write a Model with a discrete space, such as Categorical(values), and take Blocks"
         )
-    if kinds & set(UNIVARIATE):
+    if kinds & {"rv_continuous_frozen", "ContinuousDistribution", "Mixture"}:  # gamma(3), Normal(mu=0)
         low, high = np.broadcast_arrays(*distribution.support())
         if getattr(getattr(distribution, "dist", None), "name", "") == "vonmises":
             return _circular(name, distribution)

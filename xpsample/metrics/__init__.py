@@ -6,8 +6,7 @@ _NAMES = {
     ".diagnostics.convergence": "chain_ess mcse_mean split_rhat",
     "discrepancy": "fisher_divergence median_bandwidth squared_ksd squared_mmd",
     "discrete": "coverage exact_probabilities frequencies kl_divergence log_mean_absolute_error prominent_states "
-    "total_variation",
-    "tours": "TourDiversity canonical_tours tour_diversity",
+    "total_variation TourDiversity canonical_tours tour_diversity",
 }
 __getattr__, __all__ = attach(__name__, _NAMES)
 

@@ -7,6 +7,8 @@ from xpsample.metrics.discrepancy import fisher_divergence as fisher_divergence
 from xpsample.metrics.discrepancy import median_bandwidth as median_bandwidth
 from xpsample.metrics.discrepancy import squared_ksd as squared_ksd
 from xpsample.metrics.discrepancy import squared_mmd as squared_mmd
+from xpsample.metrics.discrete import TourDiversity as TourDiversity
+from xpsample.metrics.discrete import canonical_tours as canonical_tours
 from xpsample.metrics.discrete import coverage as coverage
 from xpsample.metrics.discrete import exact_probabilities as exact_probabilities
 from xpsample.metrics.discrete import frequencies as frequencies
@@ -14,6 +16,4 @@ from xpsample.metrics.discrete import kl_divergence as kl_divergence
 from xpsample.metrics.discrete import log_mean_absolute_error as log_mean_absolute_error
 from xpsample.metrics.discrete import prominent_states as prominent_states
 from xpsample.metrics.discrete import total_variation as total_variation
-from xpsample.metrics.tours import TourDiversity as TourDiversity
-from xpsample.metrics.tours import canonical_tours as canonical_tours
-from xpsample.metrics.tours import tour_diversity as tour_diversity
+from xpsample.metrics.discrete import tour_diversity as tour_diversity

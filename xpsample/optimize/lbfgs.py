@@ -17,15 +17,6 @@ from xpsample.core.covariance import LowRankCovariance
 RISE, FLATTER = 1e-4, 0.9
 """Wolfe's conditions: of the rise that the slope promises, so much at least; of the slope, so much at most is left."""
 
-TRIES = 40
-"""Steps that a line search tries: factors of 2 up to 1e12, or down to 1e-12."""
-
-LEFT = 1e-10
-"""A path ends where a Newton step would raise the log density by no more, or by no more than its rounding.
-
-So little, since what a path has not yet seen of a wide coordinate makes this too small, by orders of magnitude.
-"""
-
 
 class Ascent(NamedTuple):
     """A point of each path: positions and scores ``(paths, 1, dim)``, log densities ``(paths, 1)``."""
@@ -144,7 +135,9 @@ def climb(
         estimate = curvature.inverse_hessian(xp)
         seen = see(at, estimate, moved & curvature.known(xp), path.seen)
         gain = 0.5 * xp.sum(at.score * estimate.product(at.score), axis=-1)
-        least = xp.clip(float(xp.finfo(x.dtype).eps) * xp.abs(at.log_density), min=LEFT)
+        # A path ends where a Newton step would raise the log density by no more, or by no more than its rounding. So
+        # little, since what a path has not yet seen of a wide coordinate makes this too small, by orders of magnitude.
+        least = xp.clip(float(xp.finfo(x.dtype).eps) * xp.abs(at.log_density), min=1e-10)
         there = curvature.known(xp) & ~(gain > least)
         found = (estimate.sd, estimate.vectors, estimate.values)
         return _Climb(at, curvature, found, moved & ~there, path.endless | endless, path.evaluations + tried, seen)
@@ -196,7 +189,8 @@ def _search(
     looking = moving & (slope > 0) & xp.isfinite(slope)
     none = xp.zeros_like(moving, dtype=xp.int32)
     begun = _Search(first, xp.zeros_like(first), xp.full_like(first, xp.inf), looking, at, none)
-    end = backend.repeat(TRIES, try_one, begun, until=lambda search: ~xp.any(search.looking))
+    # Factors of 2 up to 1e12, or down to 1e-12.
+    end = backend.repeat(40, try_one, begun, until=lambda search: ~xp.any(search.looking))
     return end.point, looking & ~end.looking, end.looking & ~xp.isfinite(end.high), end.tried
 
 

@@ -107,8 +107,9 @@ class Named(Space):
     def check(self, xp: Any, x: Array) -> None:
         Real().check(xp, x)
         if x.shape[-1] != self.dim:
+            sizes = ", ".join(f"{name}: {part.dim}" for name, part in zip(self.names, self.parts, strict=True))
             raise PositionError(
-                f"positions of this model have {self.dim} coordinates ({', '.join(self._sizes())}); got shape "
+                f"positions of this model have {self.dim} coordinates ({sizes}); got shape "
                 f"{tuple(x.shape)}: take those of model.start(...) or model.position(...)"
             )
         for name, part in zip(self.names, self.parts, strict=True):
@@ -293,9 +294,6 @@ class Named(Space):
         if name not in self.names:
             raise PositionError(f"there is no parameter {given(name)}; there are {', '.join(self.names)}")
         return self.names.index(name)
-
-    def _sizes(self) -> list[str]:
-        return [f"{name}: {part.dim}" for name, part in zip(self.names, self.parts, strict=True)]
 
 
 def named(

@@ -122,7 +122,8 @@ class Constrained(Space):
         return self
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(given, (*self._bounds().values(), *self._lengths())))})"
+        lengths = self.shape[: len(self.axes)]  # as the user gave them: the two axes of a matrix are one number
+        return f"{type(self).__name__}({', '.join(map(given, (*self._bounds().values(), *lengths)))})"
 
     @abstractmethod
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
@@ -139,10 +140,6 @@ class Constrained(Space):
     def _bounds(self) -> dict[str, Any]:
         """What the user gave beside the shape."""
         return {f.name: value for f, value in settings(self) if f.init and f.name != "shape"}
-
-    def _lengths(self) -> tuple[int, ...]:
-        """The shape as the user gave it: the two axes of a matrix are one number."""
-        return self.shape[: len(self.axes)]
 
     def _chains_of(self, xp: Any, value: Array) -> tuple[int, ...]:
         """The chain axes of values."""

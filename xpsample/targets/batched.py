@@ -19,9 +19,6 @@ from xpsample.core.registry import backend_of
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-BEHIND = ".__wrapped__"
-"""Ends the name of a function behind a decorator."""
-
 
 class Rejection(float):
     """A log density of -inf that stands for an exception, also where it comes from a worker."""
@@ -177,5 +174,5 @@ class Lifted:
     def __reduce__(self) -> tuple[Any, ...]:
         f: Any = self.__wrapped__
         if getattr(sys.modules.get(self.__module__), getattr(f, "__qualname__", ""), None) is self:
-            f.__qualname__ += BEHIND  # pickle looks for it under this name, and a decorated function has that
+            f.__qualname__ += ".__wrapped__"  # pickle looks for it under this name, and a decorated function has that
         return Lifted, (f, self.rejects)

@@ -53,26 +53,19 @@ class GivenOthers(DerivedTarget):
         inner = self.target.costs
         if self.of_part and wanted(self.requires).score:
             inner = inner._replace(refresh=inner.evaluate)
-        around = inner.log_density.times(self._moves)
+        moves = 0  # to positions whose density is evaluated around each point
+        if wanted(self.requires).differences:
+            assert isinstance(self.space, Discrete)
+            dim = sum(self._all.part(name).dim for name in self.names)
+            moves = self.space.variables(dim) * (self.space.choices - 1)
+        around = inner.log_density.times(moves)
         at_point = ("evaluate", "evaluate_lazily", "refresh")
         return inner._replace(**{name: getattr(inner, name).plus(around) for name in at_point})
-
-    @property
-    def _moves(self) -> int:
-        """Positions whose density is evaluated around each point."""
-        if not wanted(self.requires).differences:
-            return 0
-        assert isinstance(self.space, Discrete)
-        return self.space.variables(self._dim) * (self.space.choices - 1)
 
     @property
     def _all(self) -> Named:
         assert isinstance(self.target.space, Named)
         return self.target.space
-
-    @property
-    def _dim(self) -> int:
-        return sum(self._all.part(name).dim for name in self.names)
 
     def from_base(self, base: Point) -> Point:
         """A point of the block, of one of all parameters."""

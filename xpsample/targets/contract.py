@@ -19,12 +19,6 @@ from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point, wanted
 
-TOLERANCE = 1e-3
-"""How far apart two derivatives at one position may be, relative to the largest: sums on a GPU differ by rounding."""
-
-ROUNDING = 1e-5
-"""And two log densities, of which differences count; or a hundred roundings of the dtype, where those are more."""
-
 
 def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[Array, Array], Array]]) -> None:
     """Evaluate at a copy of the start positions, and raise LogDensityError for what breaks the contract.
@@ -155,7 +149,9 @@ def _where_apart(name: str, first: np.ndarray, second: np.ndarray) -> tuple[int,
         return None
     scale = np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
     rounding = 100 * float(np.finfo(first.dtype).eps)
-    allowed = rounding + scale * (max(ROUNDING, rounding) if name == "log density" else TOLERANCE)
+    # Relative to the largest: sums on a GPU differ by rounding. Of log densities differences count, so less is allowed,
+    # but at least a hundred roundings of the dtype.
+    allowed = rounding + scale * (max(1e-5, rounding) if name == "log density" else 1e-3)
     same = np.isclose(first, second, rtol=0.0, atol=allowed, equal_nan=True)
     return None if np.all(same) else tuple(int(i) for i in np.argwhere(~same)[0])
 

@@ -23,9 +23,6 @@ from xpsample.targets.target import AbstractTarget, Target, check_target
 PILOTS = 100
 """Chains of a pilot, in each group."""
 
-POSITIONS_OF_A_DRAW = 4
-"""Positions of each draw at which a target is prepared, at most, where it cannot be at all of them."""
-
 TRIES = 100
 """Draws of a start position, at most."""
 
@@ -185,7 +182,8 @@ def _prepared(target: AbstractTarget, x: Array) -> BoundTarget | None:
     """
     xp, refused = backend_of(x).xp, None
     flat = xp.reshape(x, (-1, x.shape[-1]))
-    for at in (x, *(xp.broadcast_to(flat[i, ...], x.shape) for i in range(min(POSITIONS_OF_A_DRAW, flat.shape[0])))):
+    # At all positions or, if the target cannot be prepared there, at one of the first four.
+    for at in (x, *(xp.broadcast_to(flat[i, ...], x.shape) for i in range(min(4, flat.shape[0])))):
         try:
             try:
                 return target.prepare(at, Capability.LOG_DENSITY)

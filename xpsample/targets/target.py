@@ -194,7 +194,10 @@ class Target(AbstractTarget):
         bound = self._bind(backend, x, requires)
         own = {"hvp": self.hvp, "score_plus_hvp": self.score_plus_hvp} if Capability.HVP in requires else {}
         given = {name: getattr(bound, name) for name, function in own.items() if function is not None}
-        self._check(bound, x, check_functions, given)
+        try:
+            check_functions(bound, x, given)
+        except Exception as error:  # of the user's functions
+            self._explain(error, bound, x)
         return bound
 
     def with_data(self, data: tree.Tree) -> "Target":
@@ -213,13 +216,6 @@ class Target(AbstractTarget):
         if parameters is None:
             return own
         return DataAndAcceptance(own, placed("the acceptance's parameters", parameters, backend, x))
-
-    def _check(self, bound: PreparedTarget, x: Array, check: Callable[..., None], *args: Any) -> None:
-        """Evaluate and check at the start positions; errors of the user's functions become ours."""
-        try:
-            check(bound, x, *args)
-        except Exception as error:
-            self._explain(error, bound, x)
 
     def _explain(self, error: Exception, bound: PreparedTarget, x: Array) -> NoReturn:
         """Raise an error of ours for what went wrong at the start positions, in the log density above all."""

@@ -20,9 +20,6 @@ from xpsample.trace.recorders import Recorder
 from xpsample.trace.stored import StoredRows
 from xpsample.trace.trace import Trace
 
-FARTHEST = 8.0
-"""Standard errors that the mean of a variate may be away from 0."""
-
 
 class Scores(Recorder, eq=True):
     """The score at every kept position, (draw, *chains, dim), as the kernel evaluated it: no evaluation is added.
@@ -215,7 +212,7 @@ def _check_means(x: np.ndarray, scores: np.ndarray) -> None:
     constant = np.ptp(variates, axis=(0, 1)) == 0  # its error is nan, as that of too few draws
     off = np.where(constant & (mean != 0), np.inf, np.abs(mean) / np.where(error > 0, error, np.inf))
     worst = int(np.argmax(off))
-    if off[worst] > FARTHEST:
+    if off[worst] > 8.0:  # standard errors
         order, i = divmod(worst, x.shape[-1])
         raise TraceError(
             f"the mean of {('s', '1 + x s')[order]} of coordinate {i}, with s its score, is {mean[worst]:.3g}, "

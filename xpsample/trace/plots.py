@@ -16,9 +16,6 @@ COLUMNS_SHOWN, PAIRS_SHOWN = 8, 5
 CHAINS_SHOWN, POINTS = 8, 2000
 """Chains that have a line of their own, and draws of a chain, or of all chains in a pair, that are drawn at most."""
 
-READ = 2**24
-"""Values that a picture reads from a store, at most."""
-
 BINS = 20
 """Bars of a chain's ranks."""
 
@@ -41,7 +38,8 @@ def plot(kind: str, columns: Any, labels: Sequence[str], names: Sequence[str] | 
     chosen = select(labels, [names] if isinstance(names, str) else names, most)
     rows = slice(None)
     if isinstance(columns, StoredColumns):
-        rows = slice(None, None, -(-int(np.prod(columns.shape[:-1])) * len(chosen) // READ))
+        # At most 2^24 values are read from a store.
+        rows = slice(None, None, -(-int(np.prod(columns.shape[:-1])) * len(chosen) // 2**24))
         values = columns.read(rows, chosen)
     else:
         values = to_host(columns)[..., chosen]

@@ -236,16 +236,13 @@ def without_store(recorders: tuple[Recorder, ...]) -> tuple[tuple[Recorder, ...]
     kept, stores = [], set()
     for recorder in recorders:
         if isinstance(recorder, Draws) and recorder.store is not None:
-            stores.add(_where(recorder.store))
+            store = str(recorder.store)
+            stores.add(store if "://" in store else os.path.abspath(store))
             recorder = replace(recorder, store=None)
         kept.append(recorder)
     if len(stores) > 1:
         raise HyperparameterError(f"a run writes to one store; got {', '.join(sorted(stores))}")
     return tuple(kept), stores.pop() if stores else None
-
-
-def _where(store: str | Path) -> str:
-    return str(store) if "://" in str(store) else os.path.abspath(store)
 
 
 def part_of(recorder: Recorder) -> str:

@@ -15,9 +15,6 @@ from xpsample.diagnostics.findings import judge_batches
 from xpsample.trace.recorders import BatchMeans, BatchStatistics, Moments, Recorder, RunningMoments
 from xpsample.trace.summary import Summary
 
-FEWEST_BATCHES = 10
-"""From how many batches on an ESS is estimated."""
-
 
 class Running(NamedTuple):
     """Figures, of how many draws and chains, and in batches of how many draws; None where they have no ESS.
@@ -83,7 +80,7 @@ def running(
         mean, variance = _pooled(np.mean(mean, axis=-2)), _pooled(_of_all(mean, variance, draws))
         draws = walkers * draws
     *groups, chains, dim = mean.shape
-    if batches is not None and int(batches.batches) < FEWEST_BATCHES:
+    if batches is not None and int(batches.batches) < 10:  # too few for an ESS
         batches = None
     batch = None if batches is None else draws // int(batches.batches)
     with np.errstate(all="ignore"):

@@ -312,7 +312,10 @@ def tabulate(
     for rows in (part.astype(np.float64) for part in parts):
         start, seen = seen, seen + rows.shape[-1]
         around = [i - start for i in angles if start <= i < seen]
-        names, rows = _states(labels[start:seen], rows) if known.get("categorical") else (labels[start:seen], rows)
+        names = labels[start:seen]
+        if known.get("categorical"):  # columns of names of states become columns of indicators
+            states, flat, _ = indicators([((), name) for name in names], np.reshape(rows, (-1, 1, rows.shape[-1])))
+            names, rows = [name for _, name in states], np.reshape(flat, (*rows.shape[:-1], len(states)))
         walkers = rows.shape[-2] if ensembles else 1
         rows = np.reshape(rows, (*rows.shape[:-3], -1, rows.shape[-1])) if ensembles else rows
         tables.append(summarize(rows, names, run_statistics, around, walkers))
@@ -327,9 +330,3 @@ def tabulate(
     own = chains.of_run(run_statistics, shape[1:])
     figures = Figures(every, np.ravel(summary.sd), mixing)
     return replace(summary, findings=diagnose(judged, labels, own, by_step, known, figures, angles=angles))
-
-
-def _states(names: Sequence[str], rows: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Columns of names of states as columns of indicators, with what these are called."""
-    states, flat, _ = indicators([((), name) for name in names], np.reshape(rows, (-1, 1, rows.shape[-1])))
-    return [name for _, name in states], np.reshape(flat, (*rows.shape[:-1], len(states)))

@@ -27,7 +27,7 @@ from xpsample.experiments.table import Row, columns
 from xpsample.hiss.kernel import HiSS
 from xpsample.kernels import ACS, DMALA, GWG, Cosine, Kernel, ParallelTempering, SingleFlip
 from xpsample.kernels.discrete.two_opt import TwoOpt
-from xpsample.metrics.tours import tour_diversity
+from xpsample.metrics.discrete import tour_diversity
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.targets import Target
 from xpsample.trace.recorders import Record
