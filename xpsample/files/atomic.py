@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -56,17 +56,6 @@ def make_folder(path: Path, sync: bool = True) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync_folder(folder.parent)
-
-
-def sync_files(root: Path, paths: Iterable[Path]) -> None:
-    """Put files under a folder on the disk, with the names on the way to them."""
-    folders = {root.parent}
-    for path in paths:
-        folders |= {folder for folder in path.parents if folder.is_relative_to(root)}
-        with open(path, "rb+") as file:
-            os.fsync(file.fileno())
-    for folder in folders:
-        sync_folder(folder)
 
 
 def sync_folder(path: Path) -> None:
