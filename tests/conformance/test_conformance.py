@@ -89,7 +89,7 @@ def test_command_prints_the_table(capsys, monkeypatch):
     )
     assert run_command(args) == 0
     out = capsys.readouterr().out
-    assert out.startswith("kernel ")
+    assert out.startswith("mala  ") and "sr-mala  " in out and "checks passed" in out
     assert "4 of 4 rows passed" in out
     assert max(map(len, out.splitlines())) <= 80
     for name, hint in (("no-such-kernel", "there are: rwm"), ("sr-mal", "did you mean sr-mala")):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from xpsample.conformance.checks import Outcome, Row, check_all, runs_on
-from xpsample.conformance.report import Timed, line, markdown, report, text_lines, timed
+from xpsample.conformance.report import Timed, line, markdown, report, short, timed
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.scenarios import loaded_cases, scenarios
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     backend.completer = lambda **_: registered_backends()  # type: ignore[attr-defined]  # for argcomplete
     kernel.completer = lambda **_: [case.name for case in scenarios()]  # type: ignore[attr-defined]
     parser.add_argument("--quick", action="store_true", help="fewer chains in the statistical check")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table with what each check saw")
     parser.add_argument(
         "--resume",
         type=Path,
@@ -53,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table. Gives 0 if all checks passed, 1 if not, 2 for an unknown kernel, a shell's code if stopped."""
+    """Print a line for each row, or a table.
+
+    Returns 0 if all checks passed, 1 if not, 2 for an unknown kernel, and a shell's exit code if stopped.
+    """
     try:
         cases = _cases(args.kernel)
     except HyperparameterError as error:
@@ -74,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             keeping = nullcontext() if args.resume is None else _kept(args, devices)
             with keeping as kept, _reported(args, devices, rows, progress):
                 found = seen(devices, kept)
-                for text in [markdown(found)] if args.markdown else text_lines(found):
+                for text in [markdown(found)] if args.markdown else map(short, found):
                     progress.say(text)
             for text in missing(args.backend):
                 progress.say(text)

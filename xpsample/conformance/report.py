@@ -29,11 +29,12 @@ def line(row: Row) -> tuple[str, ...]:
     return (row.scenario.name, row.device.backend.name, row.device.name, row.device.dtype, *cells)
 
 
-def text_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """A header, then the rows as they come, in cells of fixed width."""
-    widths = (20, 16, 8, 7, 13, 10, 16, 14, 12, 11, 14, 12, 6)
-    for cells in itertools.chain([HEADER], map(line, rows)):
-        yield "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+def short(row: Row) -> str:
+    """A row in one short line: how many checks passed, or which failed."""
+    failed = [name for name, outcome in row.outcomes.items() if outcome.passed is False]
+    passed = sum(outcome.passed is True for outcome in row.outcomes.values())
+    summary = f"FAILED {', '.join(failed)}" if failed else f"{passed} checks passed"
+    return f"{row.scenario.name:22}  {row.device!s:28}  {summary}"
 
 
 def markdown(rows: Iterable[Row]) -> str:
