@@ -8,7 +8,7 @@ import pytest
 import xpsample as xps
 from xpsample.core.errors import Interrupted
 from xpsample.diagnostics.findings import Finding
-from xpsample.sampling import warm_up
+from xpsample.sampling import transient
 from xpsample.sampling.noise import Native
 
 TARGET = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
@@ -45,11 +45,11 @@ def test_every_round_of_a_warm_up_has_noise_of_its_own(monkeypatch):
     """And none has that of the run."""
     drawn = rounds(monkeypatch)
     xps.sample(TARGET, xps.RWM(), np.zeros((64, 2)), 10, seed=1, progress=False)
-    assert len(set(drawn)) == 5 and drawn[-1] == 1
+    assert len(set(drawn)) == 4 and drawn[-1] == 1
 
 
 def rounds(monkeypatch):
-    """Warm-ups have four rounds; the seeds whose numbers are drawn."""
+    """Warm-ups have stages of 800, 1,600 and 3,200 steps; the seeds whose numbers are drawn."""
     drawn, block = [], Native.block
 
     def noted(self, *args):
@@ -57,5 +57,8 @@ def rounds(monkeypatch):
         return block(self, *args)
 
     monkeypatch.setattr(Native, "block", noted)
-    monkeypatch.setattr(warm_up, "judge_warm_up", lambda path, pooled: Finding("warmup", "on the way", 1.0, "wait"))
+    moving = Finding("warmup", "on the way", 1.0, "wait")
+    monkeypatch.setattr(
+        transient, "judge_warm_up", lambda rows, pooled: moving if len(rows) >= 800 and len(rows) != 1066 else None
+    )
     return drawn

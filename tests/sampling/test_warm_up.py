@@ -11,7 +11,8 @@ import xpsample as xps
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
 from xpsample.core.registry import namespace
 from xpsample.kernels.tuning import Tuning, with_tuning
-from xpsample.sampling.warm_up import judge_warm_up, warm_up_steps
+from xpsample.sampling.transient import judge_stage
+from xpsample.sampling.warm_up import warm_up_steps
 
 SD = np.asarray([0.1, 1.0, 20.0])
 SEED = xps.Portable(5)
@@ -343,7 +344,7 @@ def test_a_warm_up_goes_on_while_chains_are_on_their_way():
     usual = warm_up_steps(SHORT, far_out(), None)
     trace = xps.sample(xps.Target(wide), SHORT, far_out(), 2000, seed=1)
     steps = trace.metadata["warmup"]
-    assert any((steps - rounds * usual) % (usual // 3) == 0 for rounds in (3, 7))  # and beginnings that came before
+    assert steps > usual and any((steps - stages * usual) % (usual // 3) == 0 for stages in (1, 3, 7))
     assert all(len(rows) == steps for rows in trace.warmup.values())
     path = trace.warmup["log_density"]
     assert path[usual].mean() < -100 < -10 < path[-1].mean()
@@ -367,9 +368,9 @@ def test_a_warm_up_of_a_given_length_says_that_it_was_too_short():
 
 
 def test_a_warm_up_that_never_arrives_ends_and_says_so():
-    target = xps.Target(lambda x: np.sum(x, axis=-1))
+    target, usual = xps.Target(lambda x: np.sum(x, axis=-1)), warm_up_steps(SHORT, starts(8), None)
     trace = xps.sample(target, SHORT, starts(8), 20, seed=1)
-    assert trace.metadata["warmup"] == 15 * warm_up_steps(SHORT, starts(8), None)
+    assert 7 * usual <= trace.metadata["warmup"] <= 10 * usual
     assert "warmup" in [finding.kind for finding in trace.diagnose()]
 
 
@@ -398,14 +399,14 @@ def test_a_second_warm_up_is_resumed(tmp_path):
 def test_the_way_is_judged_by_the_group_that_is_farthest_off():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 3, 8))
-    assert judge_warm_up({"log_density": rows}, pooled=True) is None
+    assert judge_stage({"log_density": rows}, pooled=True).moving is None
     rows[300:, 1] += 3.0
-    assert judge_warm_up({"log_density": rows}, pooled=True).value == pytest.approx(3, abs=0.2)
-    assert judge_warm_up({"log_density": rows[:, :, 0]}, pooled=False).value == pytest.approx(3, abs=0.5)
+    assert judge_stage({"log_density": rows}, pooled=True).moving.value == pytest.approx(3, abs=0.2)
+    assert judge_stage({"log_density": rows[:, :, 0]}, pooled=False).moving.value == pytest.approx(3, abs=0.5)
     rows[:, 1] = -np.inf  # beyond a constraint, or frozen: these say nothing
-    assert judge_warm_up({"log_density": rows}, pooled=True) is None
-    assert judge_warm_up({"log_density": rows[:8]}, pooled=True) is None
-    assert judge_warm_up({}, pooled=True) is None
+    assert judge_stage({"log_density": rows}, pooled=True).moving is None
+    assert judge_stage({"log_density": rows[:8]}, pooled=True).moving is None
+    assert judge_stage({}, pooled=True).moving is None
 
 
 def test_a_short_way_counts_where_chains_agree_on_it():
@@ -413,23 +414,23 @@ def test_a_short_way_counts_where_chains_agree_on_it():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 16))
     rows[300:] += 0.85
-    assert judge_warm_up({"log_density": rows}, pooled=True).value == pytest.approx(0.85, abs=0.1)
-    assert judge_warm_up({"log_density": rows[:, 0]}, pooled=False) is None
+    assert judge_stage({"log_density": rows}, pooled=True).moving.value == pytest.approx(0.85, abs=0.1)
+    assert judge_stage({"log_density": rows[:, 0]}, pooled=False).moving is None
     rows[300:] += 2.5 * rng.normal(size=16)
     rows[300:] += 0.85 + np.mean(rows[200:300] - rows[300:])
-    assert judge_warm_up({"log_density": rows}, pooled=True) is None
+    assert judge_stage({"log_density": rows}, pooled=True).moving is None
 
 
 def test_chains_that_do_not_move_any_more_are_judged_without_a_warning():
     """As on a discrete space, where all of them may sit on one state."""
     rows = np.full((100, 4), -1 / 3)
-    assert judge_warm_up({"log_density": rows}, pooled=True) is None
+    assert judge_stage({"log_density": rows}, pooled=True).moving is None
     rows[:60], rows[60:] = np.random.default_rng(0).normal(size=(60, 4)) - 50, 0.0
-    assert judge_warm_up({"log_density": rows}, pooled=True).value > 1
+    assert judge_stage({"log_density": rows}, pooled=True).moving.value > 1
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_one_change_by_the_spacing_of_the_numbers_is_no_way(dtype):
     rows = np.full((100, 1), 1e8, dtype=dtype)
     rows[75:] = np.nextafter(rows[0], dtype(np.inf))
-    assert rows[75, 0] > 1e8 and judge_warm_up({"log_density": rows}, pooled=True) is None
+    assert rows[75, 0] > 1e8 and judge_stage({"log_density": rows}, pooled=True).moving is None

@@ -16,22 +16,12 @@ What matters is the gap. Chains that mix slowly, or that are in a funnel, have m
 by a little from the next one: 11 in all of 128 chains of RWM on a Gaussian (100), with gaps of up to 3.8.
 """
 
-RISING, AFAR = 4.0, 20.0
-"""Of a chain that comes in: standard errors by which steps that raise its log density outnumber those that lower it,
-and standard deviations by which that rises. A reversible chain that stays makes as many of those steps as of these.
+STILL, HOPELESS = 0.05, 1e-4
+"""Standard deviation of the log density of a stuck chain, at most, and its share of the distance to the others.
 
-Of 128 chains some still rise by up to 14 when a third of a warm-up is over, and arrive soon enough.
-"""
-
-HOPELESS = 1e-4
-"""The share of the way to the others in log density by which a chain moves in a quarter of a warm-up, or comes in after
-a third of one, at least. One that moves by less will not arrive, and may do no more than round: where the score is
-wrong far out, chains at -1e8 and -1e10 moved by 2e-6 to 1e-5 of their way while the steps of all went to 4e-6.
-"""
-
-NO_VOLUME = 50.0
-"""For each coordinate, by how much a chain that is lost is below the others in log density, at least: its region would
-have weight if its scales were exp(50) times those of theirs.
+The standard deviation is 0.7 or more where chains have converged. At a huge log density it is larger, because of
+rounding and since the smallest moves change it: if the score is wrong far out, chains at -1e8 and -1e10 moved by 2e-6
+to 1e-5 of their distance, while the step size fell to 4e-6.
 """
 
 
@@ -60,40 +50,27 @@ def spacing(rows: np.ndarray) -> float:
     return float(np.finfo(rows.dtype).eps) if np.issubdtype(rows.dtype, np.floating) else 0.0
 
 
-def some_come_in(rows: np.ndarray, dim: int) -> bool:
-    """Whether chains come in from afar: in the second half of these steps, the log density of one rises nearly always,
-    and from the first half of that to the second by many standard deviations of the log density of a Gaussian.
+def lagging_chains(found: Finding | None, chains: tuple[int, ...]) -> np.ndarray:
+    """Mask (*chains) of the chains that the finding of `judge_arrival` names."""
+    marked: np.ndarray = np.zeros(chains, dtype=bool)
+    for chain in found.chains if found is not None else ():
+        marked[chain] = True
+    return marked
 
-    Log densities are (step, *chains), of positions with `dim` coordinates. What is not finite says nothing, nor does a
-    chain that is so far below another one of its group that what it rises by is nothing.
+
+def stuck_by(rows: np.ndarray, found: Finding | None) -> np.ndarray:
+    """How far stuck chains are below the others in log density, and 0 for other chains, (*chains).
+
+    They are the chains of the finding of `judge_arrival` whose log density does not move in the last half.
     """
-    half, before, now = _halves(rows)
-    way = np.sign(np.ma.diff(half, axis=0))
-    rises = way.sum(0) > RISING * np.ma.sqrt(np.abs(way).sum(0))
-    left = now.max(axis=-1, keepdims=True) - now if now.ndim else 0.0
-    far = now - before > np.maximum(AFAR * math.sqrt(0.5 * dim), HOPELESS * left)
-    return bool(np.any(np.ma.filled(rises & far, False)))
-
-
-def lost_by(rows: np.ndarray, dim: int) -> np.ndarray:
-    """By how much lost chains are below more than half of their group, in log density, and 0 for others, (*chains).
-
-    A chain is lost where no volume makes up for its density, and it stays there in the second half of these log
-    densities (step, *chains), of positions with `dim` coordinates.
-    """
-    _, before, now = _halves(rows)
-    if not now.ndim:
-        return np.zeros(())
-    below = -np.sort(-now.filled(-np.inf), axis=-1)[..., [now.shape[-1] // 2]] - now
-    lost = (below > NO_VOLUME * dim) & (np.abs(now - before) < HOPELESS * below)
-    return np.where(np.ma.filled(lost, False), np.ma.filled(below, 0.0), 0.0)
-
-
-def _halves(rows: np.ndarray) -> tuple[Any, Any, Any]:
-    """The second half of some steps, and the means of the halves of that."""
-    half = np.ma.masked_invalid(rows[rows.shape[0] // 2 :].astype(np.float64))
-    middle = half.shape[0] // 2
-    return half, half[:middle].mean(0), half[middle:].mean(0)
+    lagging = lagging_chains(found, rows.shape[1:])
+    if found is None:
+        return np.zeros(lagging.shape)
+    last = np.ma.masked_invalid(rows[len(rows) // 2 :].astype(np.float64))
+    sd, mean = last.std(0), last.mean(0)
+    below = np.ma.median(np.ma.array(mean, mask=lagging), axis=-1, keepdims=True) - mean
+    still = np.maximum(np.maximum(STILL, spacing(rows) * np.abs(mean)), HOPELESS * below)
+    return np.where(lagging & (sd < still).filled(False), np.ma.filled(below, 0.0), 0.0)
 
 
 def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
@@ -109,8 +86,9 @@ def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
     )
 
 
-def chains_begun_again(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
-    """Chains that were lost, below the others by up to `below`, and began again where these were."""
+def chains_begun_again(distances: np.ndarray) -> Finding:
+    """Chains that were stuck below the others by so much, (*chains), and began again where these were."""
+    chains, below = tuple(map(tuple, np.argwhere(distances > 0).tolist())), float(np.max(distances))
     some = "a chain stayed" if len(chains) == 1 else f"{len(chains)} chains stayed up to"
     others = "another one was" if len(chains) == 1 else "others were"
     return Finding(
@@ -118,7 +96,7 @@ def chains_begun_again(chains: Sequence[tuple[int, ...]], below: float) -> Findi
         f"in log density, {some} {below:,.0f} below the others in the warm-up, and began again where {others}",
         below,
         "nothing is wrong with the draws; starts that are closer to the others avoid it",
-        chains=tuple(chains),
+        chains=chains,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import field, replace
-from functools import cached_property, partial, singledispatch
+from functools import cached_property, singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,16 +47,12 @@ class Tuning(Kernel[TuningState, Any]):
     In a warm-up, of so many `steps`, the target stays the same, and the values settle. A kernel that is `following`
     moves particles whose target changes: `follow` comes before each step, metrics are those of the sample that it is
     given, and the values never settle. The last chain axis is `pooled`, if there is one; the others are groups.
-
-    `heard` (*groups, chains) has for each chain the one of its group that the rules see in its place, or is None. A
-    chain that is stuck far out says nothing of the steps that suit the others, and would tune them all to nothing.
     """
 
     base: Kernel
     steps: float = field(metadata=PER_CHAIN)
     pooled: bool
     following: bool = False
-    heard: tuple[Any, ...] | None = None
 
     @cached_property
     def rules(self) -> dict[str, Rule]:
@@ -77,7 +73,7 @@ class Tuning(Kernel[TuningState, Any]):
                 f"{type(self.base).__name__} is tuned on each rung, for which a single chain needs an axis: pass "
                 "x0[None, :]"
             )
-        xp, start = target.xp, self._heard(target, _floating(target, target.evaluate(x)))
+        xp, start = target.xp, _floating(target, target.evaluate(x))
         memory = {name: rule.init(xp, start, self.pooled) for name, rule in self.rules.items()}
         steps = xp.sum(xp.zeros_like(start.x)) + self.steps
         return TuningState(self._with_values(xp, memory).init(target, x), memory, counter(target, x), steps)
@@ -99,18 +95,17 @@ class Tuning(Kernel[TuningState, Any]):
         kernel = self._with_values(xp, state.memory)
         base, info = advance(kernel, target, state.base, noise)
         n, dtype = state.n + 1, info.acceptance_probability.dtype
-        heard = self._heard(target, info)
         seen = Seen(
             backend=target.backend,
             xp=xp,
             n=0.5 * state.steps if self.following else xp.astype(n, dtype),
             steps=state.steps,
-            before=self._heard(target, _floating(target, state.base.point)),
-            after=self._heard(target, _floating(target, base.point)),
-            info=heard,
+            before=_floating(target, state.base.point),
+            after=_floating(target, base.point),
+            info=info,
             kernel=kernel,
             pooled=self.pooled,
-            beyond=_beyond(target, heard),
+            beyond=_beyond(target, info),
             following=self.following,
             searching=n < 0,
             switched=n < 0,
@@ -149,10 +144,6 @@ class Tuning(Kernel[TuningState, Any]):
                 )
         return found
 
-    def _heard(self, target: BoundTarget, value: Any) -> Any:
-        """Arrays (*groups, chains, ...), of the chains that the rules see."""
-        return value if self.heard is None else tree.map(partial(taken, target, np.asarray(self.heard)), value)
-
     def _with_values(self, xp: Any, memory: dict[str, tree.Tree]) -> Kernel:
         kernel = self.base
         for name, rule in self.rules.items():
@@ -183,11 +174,11 @@ def _floating(target: BoundTarget, point: Point) -> Point:
 # ---- kernels within kernels ------------------------------------------------------------------------------------------
 
 
-def with_tuning(kernel: Any, steps: int, pooled: bool, heard: tuple[Any, ...] | None = None) -> Any:
+def with_tuning(kernel: Any, steps: int, pooled: bool) -> Any:
     """A kernel whose parts that leave something out are each a `Tuning`, in their places."""
-    inner = {name: with_tuning(part, steps, pooled, heard) for name, part in kernels_inside(kernel)}
+    inner = {name: with_tuning(part, steps, pooled) for name, part in kernels_inside(kernel)}
     kernel = warming(replace(kernel, **inner)) if inner else kernel
-    return Tuning(kernel, float(steps), pooled, heard=heard) if left_out(kernel) else kernel
+    return Tuning(kernel, float(steps), pooled) if left_out(kernel) else kernel
 
 
 @singledispatch

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.diagnostics.findings import Finding
-from xpsample.diagnostics.lagging import HOPELESS, judge_arrival, lost_by, spacing, stand_ins
+from xpsample.diagnostics.lagging import judge_arrival, lagging_chains, spacing, stand_ins, stuck_by
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.tuning import Tuning, taken, tuning_states, tunings
 from xpsample.targets.bound import BoundTarget
@@ -19,14 +19,6 @@ from xpsample.warmup.rule import Rule
 
 COORDINATES = 1000
 """Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws."""
-
-STILL = 0.05
-"""The standard deviation of the log density of a chain that is stuck, at most. Where chains stay it is 0.7 or more.
-
-Of one at a huge log density it is larger: there rounding alone is, and so are the least moves. So it counts as 0 up to
-the spacing of the numbers, too, and up to `HOPELESS` of the way that is left. An acceptance probability does not tell:
-where steps of all are tuned to suit a chain that cannot move, it is as asked.
-"""
 
 FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
 """Standard deviations by which the log density moves from one quarter of a warm-up to the next: by themselves, and
@@ -39,17 +31,49 @@ a straight way; but where one coordinate of many comes in, 0.58 was seen, which 
 """
 
 
-def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
-    """Whether the chains of some group were still on their way to where they stay when a warm-up ended.
+class Judged(NamedTuple):
+    """State of the chains at the end of a stage, or after its first third.
 
-    By its path, arrays (step, ...) by name; nothing is found where it has no log density. `pooled` says that the
-    positions have a chain axis.
+    Parameters
+    ----------
+    moving, lagging : Finding, optional
+        Findings ``warmup`` and ``behind``.
+    stuck : numpy.ndarray
+        How far stuck chains are below the others in log density, and 0 for other chains, (*chains).
+    """
+
+    moving: Finding | None = None
+    lagging: Finding | None = None
+    stuck: Any = 0.0
+
+    @property
+    def transient(self) -> bool:
+        """Whether the log density still moves, or chains are stuck."""
+        return self.moving is not None or bool(np.any(self.stuck))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another stage is needed."""
+        return self.moving is not None or self.lagging is not None
+
+
+def judge_stage(path: Mapping[str, Array], pooled: bool) -> Judged:
+    """Judge the chains by the path of a stage, arrays (step, ...) by name.
+
+    Nothing is found if it has no log density. `pooled` says that the positions have a chain axis.
     """
     rows = path.get("log_density")
     if rows is None or rows.shape[0] < FEWEST_JUDGED:
-        return None
+        return Judged()
+    host = to_host(rows)
+    lagging = judge_arrival(host) if pooled else None
+    return Judged(judge_warm_up(host, pooled), lagging, stuck_by(host, lagging))
+
+
+def judge_warm_up(rows: np.ndarray, pooled: bool) -> Finding | None:
+    """Finding for log densities (step, ...) that still move in the last quarter, in at least one group of chains."""
     quarter = rows.shape[0] // 4
-    half = np.ma.masked_invalid(to_host(rows)[-2 * quarter :, ...].astype(np.float64))
+    half = np.ma.masked_invalid(rows[-2 * quarter :, ...].astype(np.float64))
     half = half if pooled else half[..., np.newaxis]
     before, after = half[:quarter], half[quarter:]
     ways = after.mean(0) - before.mean(0)
@@ -57,7 +81,7 @@ def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     error = np.std(ways, axis=-1) / math.sqrt(max(1, ways.shape[-1] - 1))
     within = np.sqrt(np.mean(after.var(0), axis=-1))  # and not between chains, which may all be far out, each elsewhere
     rounding = np.maximum(1.0, np.abs(np.mean(after.mean(0), axis=-1)))  # of chains that do not move any more
-    rounding = max(1e-8, spacing(to_host(rows))) * rounding
+    rounding = max(1e-8, spacing(rows)) * rounding
     moved = way / np.maximum(within, rounding)
     known = (moved > FAR) | ((moved > ON_THE_WAY) & (way > 2 * error) & (ways.shape[-1] > 1))
     worst = float(np.max(np.ma.filled(np.ma.where(known, moved, 0.0), 0.0)))
@@ -72,57 +96,12 @@ def judge_warm_up(path: Mapping[str, Array], pooled: bool) -> Finding | None:
     )
 
 
-def judge_chains(path: Mapping[str, Array], pooled: bool) -> Finding | None:
-    """Whether some chains were far below the others of their group when a warm-up ended; as `judge_warm_up`."""
-    rows = path.get("log_density")
-    if rows is None or rows.shape[0] < FEWEST_JUDGED or not pooled:
-        return None
-    return judge_arrival(to_host(rows))
-
-
-def heard_chains(path: Mapping[str, Array], late: Finding | None) -> tuple[Any, ...] | None:
-    """For each chain the one whose steps tune in its place: another of its group where it is behind and stuck.
-
-    None where no chain is stuck: those that move, if they are behind, go on to tune the others' steps with their own.
-    """
-    if late is None:
-        return None
-    rows = to_host(path["log_density"])
-    last = np.ma.masked_invalid(rows[-(len(rows) // 4) :, ...].astype(np.float64))
-    sd, mean = last.std(0), last.mean(0)
-    behind = _marked(late, sd.shape)
-    left = np.ma.median(np.ma.array(mean, mask=behind), axis=-1, keepdims=True) - mean
-    still = np.maximum(np.maximum(STILL, spacing(rows) * np.abs(mean)), HOPELESS * left)
-    stuck = behind & (sd < still).filled(False)
-    return _nested(stand_ins(stuck).tolist()) if np.any(stuck) else None
-
-
-def those_behind(late: Finding, chains: tuple[int, ...]) -> tuple[Any, ...]:
-    """As `heard_chains`, for a round that those which are behind tune; a group of which none is tunes as ever."""
-    return _nested(stand_ins(~_marked(late, chains)).tolist())
-
-
-def begun_again(target: BoundTarget, x: Array, path: Mapping[str, Array]) -> tuple[Array, Any]:
-    """Positions (*chains, dim) at the end of a round, with those of others of its group in place of a lost chain's.
-
-    And by how much chains were lost, see `lost_by`.
-    """
-    rows = path.get("log_density")
-    if rows is None or rows.shape[0] < FEWEST_JUDGED or rows.ndim != x.ndim:
-        return x, 0.0
-    below = lost_by(to_host(rows), x.shape[-1])
-    return taken(target, stand_ins(below > 0), x) if np.any(below) else x, below
-
-
-def _marked(late: Finding, chains: tuple[int, ...]) -> np.ndarray:
-    marked: np.ndarray = np.zeros(chains, dtype=bool)
-    for chain in late.chains:
-        marked[chain] = True
-    return marked
-
-
-def _nested(values: Any) -> Any:
-    return tuple(map(_nested, values)) if isinstance(values, list) else values
+def restarted(target: BoundTarget, x: Array, found: Judged) -> Array:
+    """Positions (*chains, dim) in which each stuck chain has the position of one of its group that does not lag."""
+    if not np.any(found.stuck):
+        return x
+    others = stand_ins(lagging_chains(found.lagging, found.stuck.shape))
+    return taken(target, np.where(found.stuck > 0, others, np.arange(others.shape[-1])), x)
 
 
 class WarmUpPath(Recorder, eq=True):

@@ -13,9 +13,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.backend import Schedule
 from xpsample.core.checks import check_count
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
-from xpsample.core.registry import to_host
 from xpsample.diagnostics.findings import Finding
-from xpsample.diagnostics.lagging import chains_begun_again, lost_by, some_come_in
+from xpsample.diagnostics.lagging import chains_begun_again
 from xpsample.kernels.compose import rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
@@ -24,15 +23,7 @@ from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.loop import run_program
 from xpsample.sampling.noise import Native, NoiseSource, Portable, derived
 from xpsample.sampling.program import Carry, Program, check_limits, metadata, recorded_rows
-from xpsample.sampling.transient import (
-    TunedPath,
-    WarmUpPath,
-    begun_again,
-    heard_chains,
-    judge_chains,
-    judge_warm_up,
-    those_behind,
-)
+from xpsample.sampling.transient import TunedPath, WarmUpPath, judge_stage, restarted
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
@@ -48,15 +39,10 @@ LEAST, FOR_ONE_CHAIN = 100, 800
 ROOM = 1024
 """Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled."""
 
-ROUNDS = 4
-"""Warm-ups, each twice as long as the one before it, after which chains that are still on their way are let go.
-
-Where some are behind the others, another one follows only while their number falls: they may be in another mode. The
-rounds that those tune alone come between, and are not counted.
+AT_MOST = 10
+"""Steps of all stages of a warm-up, at most, in lengths of its first stage: room for stages of 1, 2 and 4 of these
+lengths, and for nine that end after their first third.
 """
-
-BEGINNINGS = 20
-"""Rounds that end after their first third, since chains still come in from afar, at most."""
 
 
 def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
@@ -140,30 +126,30 @@ def warm_up(
 ) -> Warmed:
     """Tune the unset hyperparameters of a kernel.
 
-    A warm-up is a stage of steps, or several, see `Plan`. If chains are still in their transient phase after the first
-    third of a stage, or stuck, it ends there, and another one of the same length begins. A stuck chain continues from
-    the position of another one. Each stage is a run of its own, with a checkpoint of its own in the folder ``warmup``
-    of the run's, ``warmup-2`` and so on.
+    Without `warmup`, these are stages of doubling length until the log density has converged: another one follows if
+    it still moves, or if chains lag behind the others or are stuck. A stage also ends after its first third if the log
+    density still moves there or chains are stuck, and the next one has the same length. Stuck chains continue from the
+    positions of others. Each stage is a run of its own, with a checkpoint in the folder ``warmup`` of the run's
+    checkpoint, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
-    limit = None if until is None or until.seconds is None else replace(until, ess=None, rhat=None)
+    left = AT_MOST * steps if warmup is None else steps
     paths: list[Path_] = []
-    below: Any = 0.0
-    plan, beginnings = (Plan(steps, ROUNDS), BEGINNINGS) if warmup is None else (Plan(steps, 1), 0)
+    below = np.zeros(x0.shape[:-1])
     for number in itertools.count(1):
-        warming, starts, noise = _stage(target, program, x0, source, plan.steps, number, plan.heard)
-        carry = warming.init(starts)
+        warming, starts, noise = _stage(target, program, x0, source, steps, number)
+        carry, own, identity = warming.init(starts), None, {}
         check_limits(warming, carry, noise, warming.schedule.draws)
-        own, identity = None, {}
         if checkpoint is not None:
             from xpsample.sampling.checkpoint import inside
             from xpsample.sampling.identity import identity as identified
 
             own = inside(checkpoint, "warmup" if number == 1 else f"warmup-{number}")
             identity = identified(target, warming, starts, source) | {"round": number}
-        coming = ComingIn(int(FROM * plan.steps) if beginnings else 0, warming)
+        third = int(FROM * steps)
+        look = EndEarly(third if third + steps <= left else 0, warming, pooled)
         try:
             trace = run_program(
                 warming,
@@ -172,45 +158,34 @@ def warm_up(
                 metadata(warming, starts, noise),
                 checkpoint=own,
                 identity=identity,
-                until=limit,
+                until=None if until is None or until.seconds is None else replace(until, ess=None, rhat=None),
                 progress=progress,
-                callbacks=(coming,),
-                pause=coming.step,
+                callbacks=(look,),
+                pause=look.step,
                 clock=clock,
                 unit="warm-up steps",
             )
         except Interrupted as stop:
             stop.trace = _so_far(program, warming, stop.trace, paths)
             raise
-        if coming.found:
-            paths.append(trace.recorded[warming.recorders[0].name])
-            x0, now = begun_again(program.target, trace.state.point.x, paths[-1])
-            below, beginnings = np.maximum(below, now), beginnings - 1
-            continue
-        if trace.run_statistics.steps < plan.steps:
+        if trace.run_statistics.steps < steps and not look.found:
             trace = _so_far(program, warming, trace, paths)
-            return Warmed(program, carry, trace=_time_is_up(trace, plan.steps))
+            return Warmed(program, carry, trace=_time_is_up(trace, steps))
         paths.append(trace.recorded[warming.recorders[0].name])
-        ready, carry = _tuned(program, warming, x0, trace, paths[-1])
-        moving, late = judge_warm_up(paths[-1], pooled), judge_chains(paths[-1], pooled)
-        starts, now = begun_again(program.target, carry.state.point.x, paths[-1])
-        following = plan.after(moving, late, heard_chains(paths[-1], late), x0.shape[:-1], bool(np.any(now)))
-        if following is None:
-            break
-        plan, x0, below = following, starts, np.maximum(below, now)
-    lost = list(map(tuple, np.argwhere(np.asarray(below) > 0).tolist()))
-    again = chains_begun_again(lost, float(np.max(below))) if lost else None
-    return Warmed(ready, carry, _joined(program, paths), tuple(filter(None, (late, moving, again))))
+        found = judge_stage(paths[-1], pooled)
+        left -= trace.run_statistics.steps
+        if not look.found:
+            if not found.goes_on or 2 * steps > left:
+                break
+            steps *= 2
+        x0, below = restarted(program.target, trace.state.point.x, found), np.maximum(below, found.stuck)
+    ready, carry = _tuned(program, warming, x0, trace, paths[-1])
+    again = chains_begun_again(below) if np.any(below) else None
+    return Warmed(ready, carry, _joined(program, paths), tuple(filter(None, (found.lagging, found.moving, again))))
 
 
 def _stage(
-    target: AbstractTarget,
-    program: Program,
-    x0: Array,
-    source: NoiseSource,
-    steps: int,
-    number: int,
-    heard: tuple[Any, ...] | None,
+    target: AbstractTarget, program: Program, x0: Array, source: NoiseSource, steps: int, number: int
 ) -> tuple[Program, Array, Native | Portable]:
     """Program of a stage, its initial positions and its noise."""
     pooled, room, noise = len(x0.shape) > 1, -(-steps // ROOM) * ROOM, warm_up_source(source, number)
@@ -224,7 +199,7 @@ def _stage(
         path: Recorder = TunedPath.of(kernel.tuning_inside)
         bound = target.prepare(x0, kernel.requires)
     else:
-        path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled, heard)
+        path, kernel = WarmUpPath(with_tuning(kernel, 0, pooled)), with_tuning(kernel, steps, pooled)
     schedule = Schedule(steps, room=room)
     return replace(program, kernel=kernel, target=bound, recorders=(path,), schedule=schedule), x0, noise
 
@@ -241,7 +216,7 @@ def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Pa
 
 
 def _joined(program: Program, paths: Sequence[Path_]) -> Path_:
-    """The paths of several rounds as one."""
+    """Join the paths of several stages."""
     joined = dict(paths[0])
     for path in paths[1:]:
         for name, values in path.items():
@@ -250,14 +225,14 @@ def _joined(program: Program, paths: Sequence[Path_]) -> Path_:
 
 
 def _so_far(program: Program, warming: Program, trace: Trace, paths: Sequence[Path_]) -> Trace:
-    """The trace of a round that was ended, as that of a run without draws: with the path of all rounds."""
+    """Trace of a stage that was ended, as that of a run without draws: with the path of all stages."""
     last = trace.recorded[warming.recorders[0].name]
     every = [*paths, *([] if last is None else [last])]
     return replace(trace, recorded={}, warmup=_joined(program, every) if every else None, kernel=program.kernel)
 
 
 def _time_is_up(trace: Trace, steps: int) -> Trace:
-    """A trace that says so."""
+    """Trace with the finding that time was up."""
     made = trace.run_statistics.steps
     found = Finding(
         "until",
@@ -269,90 +244,35 @@ def _time_is_up(trace: Trace, steps: int) -> Trace:
     return replace(trace, metadata=trace.metadata | {"diagnosis": known})
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A round of a warm-up.
-
-    Where the chains are still on their way at its end, another one follows, twice as long. Where only some are, far
-    behind the others and fewer than before, a round comes first that tunes to them alone: steps that suit the others
-    may not let them come in. If they do come in, the one that follows is no longer. Those that are stuck even so have
-    no say in what the next one tunes, and one more follows where further ones are.
-
-    Parameters
-    ----------
-    steps : int
-    left : int
-        Rounds that all chains tune and that may still be made, this one included.
-    heard : tuple, optional
-        For each chain the one whose steps tune in its place.
-    alone : bool
-        Whether these are those that were behind.
-    before : float
-        How many were behind before a round of theirs.
-    """
-
-    steps: int
-    left: int
-    heard: tuple[Any, ...] | None = None
-    alone: bool = False
-    before: float = math.inf
-
-    def after(
-        self,
-        moving: Finding | None,
-        late: Finding | None,
-        heard: tuple[Any, ...] | None,
-        chains: tuple[int, ...],
-        again: bool = False,
-    ) -> "Plan | None":
-        """The round that follows, if one does.
-
-        Of the findings `judge_warm_up` and `judge_chains`, the chains that are to be heard now, the chain axes, and
-        whether chains that were lost begin it elsewhere.
-        """
-        left, behind = self.left - (not self.alone), 0 if late is None else len(late.chains)
-        if not left:
-            return None
-        if again:
-            return Plan(self.steps, left)
-        if late is not None and moving is None and not self.alone and behind < self.before:
-            return Plan(self.steps, left, those_behind(late, chains), True, behind)
-        if self.alone or moving is not None or (behind and heard != self.heard):
-            arrived = moving is None and late is None
-            return Plan(self.steps if arrived else 2 * self.steps, left, heard, False, self.before)
-        return None
-
-
-class ComingIn:
+class EndEarly:
     """Callback that ends a stage after its first third if chains are still in their transient phase, or stuck.
 
-    Metrics and lengths are tuned to what the chains see from there on. Chains in their transient phase see longer
-    trajectories and other scales than those of the target, and each of their steps would cost more and more.
+    Metrics and lengths are tuned to the steps after it. Chains in their transient phase see longer trajectories and
+    other scales than those of the target, and each of their steps would cost more and more.
 
     Parameters
     ----------
     step : int
-        Step after which it looks; 0 for never.
+        Step after which the chains are judged; 0 for never.
     program : Program
         Program of the stage, whose first recorder is the path.
+    pooled : bool
+        Whether the positions have a chain axis.
     """
 
-    def __init__(self, step: int, program: Program) -> None:
-        self.step, self._program, self.found = step, program, False
+    def __init__(self, step: int, program: Program, pooled: bool) -> None:
+        self.step, self._program, self._pooled, self.found = step, program, pooled, False
 
     def on_start(self, run: RunState) -> str | None:
-        """Look, as a warm-up that is resumed may have ended here."""
+        """Judge the chains, as a warm-up that is resumed may have ended here."""
         return self.on_block(run)
 
     def on_block(self, run: RunState) -> str | None:
         """Return a reason if chains are in their transient phase, or stuck."""
-        if run.step and run.step == self.step:
-            buffers = recorded_rows(self._program, run)
-            rows = None if buffers is None else buffers[0].get("log_density")
-            if rows is not None:
-                host, dim = to_host(rows), run.carry.state.point.x.shape[-1]
-                self.found = some_come_in(host, dim) or bool(np.any(lost_by(host, dim)))
+        buffers = recorded_rows(self._program, run) if run.step and run.step == self.step else None
+        if buffers is not None:
+            self.found = judge_stage(buffers[0], self._pooled).transient
         return "chains are in their transient phase" if self.found else None
 
     def on_end(self, run: RunState) -> None:
-        """Leave all as it is."""
+        """Do nothing."""
