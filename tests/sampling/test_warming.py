@@ -233,7 +233,7 @@ def test_changes_that_are_rounding_or_nothing_beside_the_way_do_not_move_a_chain
     rows = offset + np.random.default_rng(1).normal(size=(400, 6)) * (1 if offset == 0 else 40)
     rows[:, 1] = -1e8 - 1000 + 8 * rng.integers(0, 2, 400)  # one number or the next
     rows[:, 2] = -1e10 + rng.normal(size=400) * 1e5  # a hundred times the spacing
-    rows[:, 4] -= 2000.0  # in a mode of its own
+    rows[:, 4] -= 400.0  # in a mode of its own
     rows[:, 5] = -1e10 + np.linspace(0, 1e8, 400)
     found = judge_stage({"log_density": rows.astype(np.float32)}, pooled=True)
     assert found.lagging.chains == ((1,), (2,), (4,), (5,))

@@ -16,12 +16,14 @@ What matters is the gap. Chains that mix slowly, or that are in a funnel, have m
 by a little from the next one: 11 in all of 128 chains of RWM on a Gaussian (100), with gaps of up to 3.8.
 """
 
-STILL, HOPELESS = 0.05, 1e-4
+STILL, HOPELESS = 0.05, 1e-3
 """Standard deviation of the log density of a stuck chain, at most, and its share of the distance to the others.
 
 The standard deviation is 0.7 or more where chains have converged. At a huge log density it is larger, because of
-rounding and since the smallest moves change it: if the score is wrong far out, chains at -1e8 and -1e10 moved by 2e-6
-to 1e-5 of their distance, while the step size fell to 4e-6.
+rounding and since the smallest moves change it. On Lotka-Volterra it was 1e-6 to 3e-4 of the distance for chains that
+never converged, some of which pulled the step size of all down, and 0.03 and more for chains in a local mode. With d
+coordinates it is about sqrt(d / 2) in any mode, which is below a thousandth only of distances above 700 sqrt(d): no
+volume makes up for these.
 """
 
 

@@ -135,6 +135,8 @@ def warm_up(
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
     if not steps:
         return Warmed(program, program.init(x0))
+    until = None if until is None or until.seconds is None else replace(until, ess=None, rhat=None)
+    settings: dict[str, Any] = {"until": until, "progress": progress, "clock": clock, "unit": "warm-up steps"}
     left = AT_MOST * steps if warmup is None else steps
     paths: list[Path_] = []
     below = np.zeros(x0.shape[:-1])
@@ -151,27 +153,15 @@ def warm_up(
         third = int(FROM * steps)
         look = EndEarly(third if third + steps <= left else 0, warming, pooled)
         try:
-            trace = run_program(
-                warming,
-                carry,
-                noise,
-                metadata(warming, starts, noise),
-                checkpoint=own,
-                identity=identity,
-                until=None if until is None or until.seconds is None else replace(until, ess=None, rhat=None),
-                progress=progress,
-                callbacks=(look,),
-                pause=look.step,
-                clock=clock,
-                unit="warm-up steps",
-            )
+            about = metadata(warming, starts, noise)
+            looks: Any = {"callbacks": (look,), "pause": look.step}
+            trace = run_program(warming, carry, noise, about, checkpoint=own, identity=identity, **looks, **settings)
         except Interrupted as stop:
-            stop.trace = _so_far(program, warming, stop.trace, paths)
+            stop.trace = _ended(program, stop.trace, paths)
             raise
         if trace.run_statistics.steps < steps and not look.found:
-            trace = _so_far(program, warming, trace, paths)
-            return Warmed(program, carry, trace=_time_is_up(trace, steps))
-        paths.append(trace.recorded[warming.recorders[0].name])
+            return Warmed(program, carry, trace=_time_is_up(_ended(program, trace, paths), steps))
+        paths.append(next(iter(trace.recorded.values())))
         found = judge_stage(paths[-1], pooled)
         left -= trace.run_statistics.steps
         if not look.found:
@@ -215,20 +205,16 @@ def _tuned(program: Program, warming: Program, x0: Array, trace: Trace, path: Pa
     return program, program.start(state)
 
 
-def _joined(program: Program, paths: Sequence[Path_]) -> Path_:
-    """Join the paths of several stages."""
-    joined = dict(paths[0])
-    for path in paths[1:]:
-        for name, values in path.items():
-            joined[name] = program.target.xp.concat([joined[name], values], axis=0)
-    return joined
+def _joined(program: Program, paths: Sequence[Path_ | None]) -> Path_ | None:
+    """Join the paths of several stages; the last one is None if no step was made."""
+    made = [path for path in paths if path is not None]
+    return {name: program.target.xp.concat([path[name] for path in made], axis=0) for name in made[0]} if made else None
 
 
-def _so_far(program: Program, warming: Program, trace: Trace, paths: Sequence[Path_]) -> Trace:
+def _ended(program: Program, trace: Trace, paths: Sequence[Path_]) -> Trace:
     """Trace of a stage that was ended, as that of a run without draws: with the path of all stages."""
-    last = trace.recorded[warming.recorders[0].name]
-    every = [*paths, *([] if last is None else [last])]
-    return replace(trace, recorded={}, warmup=_joined(program, every) if every else None, kernel=program.kernel)
+    warmup = _joined(program, [*paths, *trace.recorded.values()])
+    return replace(trace, recorded={}, warmup=warmup, kernel=program.kernel)
 
 
 def _time_is_up(trace: Trace, steps: int) -> Trace:
