@@ -4,8 +4,8 @@ from xpsample.core.lazy_imports import attach
 from xpsample.core.version import __version__ as __version__
 
 _SUBPACKAGES = (
-    "core diagnostics files gradients hiss interop kernels metrics optimize particles prox sampling score_mh "
-    "sosmc spaces srld srmc targets trace warmup zoo"
+    "adaptation core diagnostics files gradients hiss interop kernels metrics optimize particles prox sampling "
+    "score_mh sosmc spaces srld srmc targets trace zoo"
 )
 _NAMES = {
     "core.covariance": "LowRankCovariance",
@@ -47,7 +47,7 @@ _NAMES = {
     "trace.histogram": "Histogram",
     "trace.recorders": "BatchMeans Draws Moments Record Statistics",
     "trace.trace": "Trace",
-    "warmup": "BoundedBias DenseMetric DiagonalMetric Ladder LowRankMetric ProposalCovariance StepSize",
+    "adaptation": "BoundedBias DenseMetric DiagonalMetric Ladder LowRankMetric ProposalCovariance StepSize",
 }
 __getattr__, __all__ = attach(__name__, _NAMES, _SUBPACKAGES)
 

@@ -1,5 +1,6 @@
 # The names of `__init__.py`, each with its module, for type checkers; a test compares both files.
 
+from xpsample import adaptation as adaptation
 from xpsample import core as core
 from xpsample import diagnostics as diagnostics
 from xpsample import files as files
@@ -19,8 +20,14 @@ from xpsample import srld as srld
 from xpsample import srmc as srmc
 from xpsample import targets as targets
 from xpsample import trace as trace
-from xpsample import warmup as warmup
 from xpsample import zoo as zoo
+from xpsample.adaptation import BoundedBias as BoundedBias
+from xpsample.adaptation import DenseMetric as DenseMetric
+from xpsample.adaptation import DiagonalMetric as DiagonalMetric
+from xpsample.adaptation import Ladder as Ladder
+from xpsample.adaptation import LowRankMetric as LowRankMetric
+from xpsample.adaptation import ProposalCovariance as ProposalCovariance
+from xpsample.adaptation import StepSize as StepSize
 from xpsample.core.covariance import LowRankCovariance as LowRankCovariance
 from xpsample.core.registry import backend_of as backend_of
 from xpsample.core.registry import installed_backends as installed_backends
@@ -130,10 +137,3 @@ from xpsample.trace.recorders import Moments as Moments
 from xpsample.trace.recorders import Record as Record
 from xpsample.trace.recorders import Statistics as Statistics
 from xpsample.trace.trace import Trace as Trace
-from xpsample.warmup import BoundedBias as BoundedBias
-from xpsample.warmup import DenseMetric as DenseMetric
-from xpsample.warmup import DiagonalMetric as DiagonalMetric
-from xpsample.warmup import Ladder as Ladder
-from xpsample.warmup import LowRankMetric as LowRankMetric
-from xpsample.warmup import ProposalCovariance as ProposalCovariance
-from xpsample.warmup import StepSize as StepSize

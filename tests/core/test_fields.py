@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.adaptation import StepSize, unset
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import (
     FrozenDataclass,
@@ -24,7 +25,6 @@ from xpsample.core.fields import (
 )
 from xpsample.core.hyperparameters import arguments, settings, with_arguments
 from xpsample.kernels import MALA, MemorylessKernel, matrix
-from xpsample.warmup import StepSize, left_out
 
 
 def doubled(name, value):
@@ -117,8 +117,8 @@ def test_a_matrix_is_factored_once_and_is_an_argument_of_compiled_programs():
 
 
 def test_what_is_unset_is_tuned():
-    assert left_out(Walk()) == {"step_size": StepSize(0.3)} and left_out(Walk(0.1)) == {}
-    assert left_out(Walk(StepSize(0.5))) == {"step_size": StepSize(0.5)}
+    assert unset(Walk()) == {"step_size": StepSize(0.3)} and unset(Walk(0.1)) == {}
+    assert unset(Walk(StepSize(0.5))) == {"step_size": StepSize(0.5)}
     x0 = np.random.default_rng(0).normal(size=(4, 2))
     trace = xps.sample(xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1)), Walk(), x0, 50, seed=1, progress=False)
     assert 0.5 < trace.kernel.step_size < 4
@@ -161,4 +161,4 @@ def test_a_decorator_does_no_harm():
     with pytest.raises(HyperparameterError, match="length must be greater than 0"):
         Mine(length=0.0)
     assert [f.name for f, _ in settings(Mine(1.0))] == ["step_size", "covariance", "length", "_covariance"]
-    assert left_out(Mine()) == {"step_size": StepSize(0.3)}
+    assert unset(Mine()) == {"step_size": StepSize(0.3)}

@@ -8,12 +8,12 @@ from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.support import COVARIANCE, NumPy, density, kinetic, leapfrog, noise_of, start, walk
+from xpsample.adaptation import Doublings
 from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError
 from xpsample.kernels import NUTS
 from xpsample.kernels.nuts import split
 from xpsample.kernels.schedules import with_field
 from xpsample.targets import LineIntegral, Tempered
-from xpsample.warmup import Doublings
 
 
 def turned(leaves, mass):

@@ -64,7 +64,7 @@ from xpsample.core.checks import settle
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 from xpsample.kernels import ADJUSTED, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.targets import Capability
-from xpsample.warmup import StepSize, tuned
+from xpsample.adaptation import StepSize, tuned
 
 @dataclass(frozen=True, eq=False)
 class Walk(MemorylessKernel):

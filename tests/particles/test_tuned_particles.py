@@ -10,15 +10,15 @@ from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.particles.test_smc import BETAS, COVARIANCE, EXACT, INITIAL, NARROW, WIDE, start
+from xpsample.adaptation import DenseMetric, EnergyVariance
 from xpsample.core.errors import HyperparameterError, NoiseError, PositionError
+from xpsample.kernels.adapted import tuning_states
 from xpsample.kernels.schedules import at_step
-from xpsample.kernels.tuning import tuning_states
 from xpsample.particles.ais import AIS
 from xpsample.particles.pcd import PCD
 from xpsample.particles.smc import TemperedSMC, particle_log_normalizer
 from xpsample.particles.svgd import StochasticSVGD
 from xpsample.targets.start import pilot_starts
-from xpsample.warmup import DenseMetric, EnergyVariance
 from xpsample.zoo.gaussian import gaussian
 
 BRIDGE = xps.Bridge(WIDE, NARROW)
@@ -60,7 +60,7 @@ def far(kernel, steps=120):
 
 @pytest.mark.slow
 def test_evidence_of_scales_from_a_hundredth_to_a_hundred():
-    """Of log Z = -46. Seen: errors of 0.8; of the twin below 8."""
+    """Of log Z = -46. StepRecord: errors of 0.8; of the twin below 8."""
     state = far(xps.MALA())
     assert np.all(state.beta == 1.0)
     assert np.sqrt(np.mean((state.weights.log_normalizer - FAR_EXACT) ** 2)) < 2
@@ -68,7 +68,7 @@ def test_evidence_of_scales_from_a_hundredth_to_a_hundred():
 
 @pytest.mark.slow
 def test_a_metric_that_does_not_follow_is_caught(monkeypatch):
-    monkeypatch.setattr("xpsample.warmup.metric.Metric.follow", lambda self, xp, memory, point, pooled: memory)
+    monkeypatch.setattr("xpsample.adaptation.metric.Metric.follow", lambda self, xp, memory, point, pooled: memory)
     assert np.sqrt(np.mean((far(xps.MALA()).weights.log_normalizer - FAR_EXACT) ** 2)) > 5
 
 
@@ -78,7 +78,7 @@ def test_a_step_size_that_does_not_follow_is_caught(monkeypatch):
     narrow = xps.Bridge(WIDE, gaussian(1e-4 * np.eye(3)))
     accepted = anneal(kernel, start(4, 200), narrow, 59).warmup["acceptance_probability"][-1]
     np.testing.assert_allclose(accepted, 0.234, atol=0.1)
-    monkeypatch.setattr("xpsample.warmup.step_size.GAIN", 0.0)
+    monkeypatch.setattr("xpsample.adaptation.step_size.GAIN", 0.0)
     assert np.all(anneal(kernel, start(4, 200), narrow, 59).warmup["acceptance_probability"][-1] < 0.02)
 
 

@@ -10,7 +10,7 @@ from array_api_compat import numpy as numpy_xp
 import xpsample as xps
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
 from xpsample.core.registry import namespace
-from xpsample.kernels.tuning import Tuning, with_tuning
+from xpsample.kernels.adapted import AdaptedKernel, with_tuning
 from xpsample.sampling.transient import judge_stage
 from xpsample.sampling.warm_up import warm_up_steps
 
@@ -133,7 +133,7 @@ def test_what_is_inside_a_wrapper_is_tuned(kernel, inside):
 
 def test_the_tuned_kernel_is_a_plain_value():
     trace = xps.sample(gaussian(), xps.HMC(), starts(8), 30, seed=3)
-    assert not isinstance(trace.kernel, Tuning)
+    assert not isinstance(trace.kernel, AdaptedKernel)
     assert isinstance(trace.kernel.step_size, float)
     assert trace.kernel.mass.shape == (3,)
     again = xps.sample(gaussian(), trace.kernel, trace.draws[-1], 30, seed=4)

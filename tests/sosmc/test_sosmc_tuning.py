@@ -7,7 +7,7 @@ from array_api_compat import numpy as numpy_xp
 import xpsample as xps
 from tests.sosmc.sosmc_support import Along, nothing, scaled
 from xpsample.core.errors import HyperparameterError
-from xpsample.kernels.tuning import tuning_states
+from xpsample.kernels.adapted import tuning_states
 from xpsample.sosmc import SOSMC, Adaptation, Unweighted
 
 STEPS, VELOCITY = 80, 0.1
@@ -36,8 +36,8 @@ def test_weights_and_values_of_a_target_that_narrows():
 
 
 def test_moves_that_do_not_follow_are_caught(monkeypatch):
-    monkeypatch.setattr("xpsample.warmup.metric.Metric.follow", lambda self, xp, memory, point, pooled: memory)
-    monkeypatch.setattr("xpsample.warmup.step_size.GAIN", 0.0)
+    monkeypatch.setattr("xpsample.adaptation.metric.Metric.follow", lambda self, xp, memory, point, pooled: memory)
+    monkeypatch.setattr("xpsample.adaptation.step_size.GAIN", 0.0)
     assert np.all(np.mean(narrowing(5, 100).warmup["acceptance_probability"][40:], axis=0) < 0.4)
 
 

@@ -7,9 +7,9 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
-from tests.warmup.rules_support import gaussian, normals, rotated, spins
+from tests.adaptation.rules_support import gaussian, normals, rotated, spins
 from xpsample.core.errors import XpsampleError
-from xpsample.kernels.tuning import with_tuning
+from xpsample.kernels.adapted import with_tuning
 from xpsample.srmc import Frozen, LeapfrogAutocorrelation, LowestError, Stable, pilot, stability_bound, theory
 from xpsample.zoo.curved import banana, bend
 

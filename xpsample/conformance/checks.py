@@ -24,7 +24,7 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
-from xpsample.kernels.compose import anything_left_out
+from xpsample.kernels.compose import unset_inside
 from xpsample.kernels.kernel import advance
 from xpsample.kernels.traits import Trait
 from xpsample.sampling.checkpoint import SavedRun
@@ -372,7 +372,7 @@ def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = 
     """One check by name. A kernel that raises has failed it."""
     try:
         with current_device(device.array(0.0)), warnings.catch_warnings():
-            missing = anything_left_out(scenario.kernel(device.array))
+            missing = unset_inside(scenario.kernel(device.array))
             if missing:
                 return Outcome(False, f"the checks look at single steps, which tune nothing: give {', '.join(missing)}")
             warnings.simplefilter("ignore", ConvergenceWarning)  # the runs are short

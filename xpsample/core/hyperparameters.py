@@ -45,7 +45,7 @@ OF_A_PART = {"part": True}
 
 
 class ToBeTuned(ABC):  # noqa: B024 (its property is abstract)
-    """Stands in a field for the value that a warm-up will find: a rule of `xpsample.warmup`."""
+    """Stands in a field for the value that a warm-up will find: a rule of `xpsample.adaptation`."""
 
     if TYPE_CHECKING:  # rules have it as a class attribute, or `declared`
         patience: ClassVar[float]

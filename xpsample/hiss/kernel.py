@@ -7,6 +7,7 @@ from __future__ import annotations  # since torch.compile of torch 2.6 reads no 
 
 from typing import Any, NamedTuple
 
+from xpsample.adaptation import StepSize, unset
 from xpsample.core.arrays import Array
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
@@ -21,7 +22,6 @@ from xpsample.kernels.kernel import ChainState, Info, Kernel, advance, metropoli
 from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import StepSize, left_out
 
 LARGEST_SCALE = 1000.0
 """The largest tuned scale: noise that wide leaves nothing of the values that the variables had."""
@@ -128,7 +128,7 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
                 Trait.ANY_DEPENDENCE: "take Gibbs()",
             },
         )
-        if not self.adjusted and "scale" in left_out(self):
+        if not self.adjusted and "scale" in unset(self):
             raise HyperparameterError("HiSS(adjusted=False) accepts every proposal, which tunes no scale: give one")
 
     @declared

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.adaptation import Rule, unset
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.hyperparameters import settings, show
@@ -15,7 +16,6 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import LACKING, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.prepared import PreparedTarget
-from xpsample.warmup import Rule, left_out
 
 
 def check_base(owner: str, base: Any, needs: Mapping[Trait, str]) -> None:
@@ -86,7 +86,7 @@ def _close(a: Any, b: Any) -> bool:
 
 def check_given(owner: str, base: Kernel) -> None:
     """Raise HyperparameterError for a kernel that leaves something out where its target changes with its steps."""
-    missing = anything_left_out(base)
+    missing = unset_inside(base)
     if missing:
         raise HyperparameterError(
             f"{owner} cannot tune what is left out inside it ({', '.join(missing)}), since its target changes "
@@ -94,7 +94,7 @@ def check_given(owner: str, base: Kernel) -> None:
         )
 
 
-def anything_left_out(kernel: Any) -> list[str]:
+def unset_inside(kernel: Any) -> list[str]:
     """The hyper-parameters that a kernel and those inside it leave out, such as ``HMC.step_size``."""
     return [name for name, _ in rules_inside(kernel)]
 
@@ -103,7 +103,7 @@ def rules_inside(kernel: Any) -> list[tuple[str, Rule]]:
     """The rules that tune what a kernel and those inside it leave out in a warm-up, by such names."""
     if kernel.tuning_inside is not None:
         return []
-    own = [(f"{type(kernel).__name__}.{name}", rule) for name, rule in left_out(kernel).items()]
+    own = [(f"{type(kernel).__name__}.{name}", rule) for name, rule in unset(kernel).items()]
     return own + [pair for _, inner in kernels_inside(kernel) for pair in rules_inside(inner)]
 
 

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
+from xpsample.adaptation.rule import FollowingRule, unset
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
+from xpsample.kernels.adapted import AdaptedKernel, AdaptedState
 from xpsample.kernels.compose import check_given, kernels_inside
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.tuning import Tuning, TuningState
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Point
-from xpsample.warmup.rule import FollowingRule, left_out
 
 PACE = 40.0
 """Steps of the warm-up that the rules are told to be always in the middle of: so none of them ever slows down."""
@@ -42,28 +42,28 @@ def following(owner: str, kernel: Kernel) -> Kernel:
     """
     for _, inner in kernels_inside(kernel):
         check_given(owner, inner)
-    known = {name: rule.settled for name, rule in left_out(kernel).items() if rule.settled is not None}
+    known = {name: rule.settled for name, rule in unset(kernel).items() if rule.settled is not None}
     kernel = replace(kernel, **known) if known else kernel
-    rules = left_out(kernel)
+    rules = unset(kernel)
     for name, rule in rules.items():
         if not isinstance(rule, FollowingRule):
             raise HyperparameterError(
                 f"{owner} cannot tune {type(kernel).__name__}.{name} by {type(rule).__name__}, which takes a target "
                 "that stays the same: give a value, such as that of trace.kernel after a run on the target itself"
             )
-    return Tuning(kernel, PACE, pooled=True, following=True) if rules else kernel
+    return AdaptedKernel(kernel, PACE, pooled=True, following=True) if rules else kernel
 
 
 def follow(kernel: Kernel, target: BoundTarget, state: Any, point: Point) -> Any:
-    """`Tuning.follow` of a kernel that tunes itself; the state of another one stays as it is."""
-    return kernel.follow(target, state, point) if isinstance(kernel, Tuning) else state
+    """`AdaptedKernel.follow` of a kernel that tunes itself; the state of another one stays as it is."""
+    return kernel.follow(target, state, point) if isinstance(kernel, AdaptedKernel) else state
 
 
 def of_chains(state: Any) -> Any:
     """The part of a kernel's state that belongs to single chains: without the memory of what tunes it."""
-    return state.base if isinstance(state, TuningState) else state
+    return state.base if isinstance(state, AdaptedState) else state
 
 
 def with_chains(state: Any, chains: Any) -> Any:
     """The state with another part `of_chains`."""
-    return state._replace(base=chains) if isinstance(state, TuningState) else chains
+    return state._replace(base=chains) if isinstance(state, AdaptedState) else chains

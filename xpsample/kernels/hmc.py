@@ -5,6 +5,7 @@ from __future__ import annotations  # since torch.compile of torch 2.6 reads no 
 import math
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation import ChEES, DiagonalMetric, StepSize
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.covariance import LowRankCovariance, matrix
 from xpsample.core.errors import HyperparameterError
@@ -16,7 +17,6 @@ from xpsample.kernels.kernel import Kernel, metropolis, normal_like, uniform_per
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import ChEES, DiagonalMetric, StepSize
 
 MAX_ENERGY_ERROR = 1000.0
 """An energy error above this counts as a divergence, as in Stan."""

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from xpsample.adaptation import ProposalCovariance, ProposalMean
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import matrix
 from xpsample.core.fields import vector
@@ -10,7 +11,6 @@ from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropol
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.warmup import ProposalCovariance, ProposalMean
 
 
 class IndependentMH(MemorylessKernel[Info]):

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from xpsample.adaptation import DiagonalMetric, StepSize
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import matrix
 from xpsample.core.fields import parameter
@@ -11,7 +12,6 @@ from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropol
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.warmup import DiagonalMetric, StepSize
 
 
 class MALA(MemorylessKernel[Info]):

@@ -4,6 +4,7 @@ from __future__ import annotations  # since torch.compile of torch 2.6 reads no 
 
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation import ChEES, DiagonalMetric, StepSize
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.covariance import LowRankCovariance, matrix
 from xpsample.core.fields import parameter
@@ -16,7 +17,6 @@ from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import ChEES, DiagonalMetric, StepSize
 
 
 class MAMSState(NamedTuple):

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation import DecoherenceLength, DiagonalMetric, EnergyVariance
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import LowRankCovariance, matrix
 from xpsample.core.fields import parameter
@@ -13,7 +14,6 @@ from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import MEMORYLESS
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import DecoherenceLength, DiagonalMetric, EnergyVariance
 
 MINIMAL_NORM = 0.1931833275037836
 """The share of the outer kicks that makes the error of the integrator least (McLachlan 1995; Omelyan et al. 2003)."""

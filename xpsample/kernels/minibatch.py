@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
+from xpsample.adaptation import BoundedBias
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.declared import declared
@@ -17,7 +18,6 @@ from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.rows import Rows
-from xpsample.warmup import BoundedBias
 
 
 class MinibatchState(NamedTuple):

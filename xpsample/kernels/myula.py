@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from xpsample.adaptation import BoundedBias, MoreauSmoothing
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance, errors_of_functions
 from xpsample.core.fields import checked, parameter
@@ -14,7 +15,6 @@ from xpsample.kernels.ula import ULAState
 from xpsample.prox import Regularizer
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import BoundedBias, MoreauSmoothing
 
 
 def _check_strength(name: str, value: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import array_api_extra as xpx
 
+from xpsample.adaptation import DiagonalMetric, StepSize
+from xpsample.adaptation.doublings import DEEPEST, Doublings
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.checks import check_count
 from xpsample.core.covariance import LowRankCovariance, matrix
@@ -23,8 +25,6 @@ from xpsample.kernels.kernel import ChainState, MemorylessKernel, normal_like, s
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import DiagonalMetric, StepSize
-from xpsample.warmup.doublings import DEEPEST, Doublings
 
 
 class NUTSInfo(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation import DiagonalMetric, StepSize
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.covariance import matrix
 from xpsample.core.fields import parameter
@@ -13,7 +14,6 @@ from xpsample.kernels.shrinking import shrink, tries_per_chain
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import DiagonalMetric, StepSize
 
 MOST_STEPS_OUT = 32
 """Of a bracket, in both directions together."""

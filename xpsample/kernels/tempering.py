@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.adaptation import Ladder, unset
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_numbers
@@ -24,7 +25,6 @@ from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability
-from xpsample.warmup import Ladder, left_out
 
 
 class TemperingInfo(NamedTuple):
@@ -109,7 +109,7 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
 
     def rungs(self, x: Array) -> int:
         """The number of rungs on positions like x."""
-        rule = left_out(self).get("betas")
+        rule = unset(self).get("betas")
         return rule.count(x.shape[-1]) if isinstance(rule, Ladder) else len(self.betas)
 
     @declared

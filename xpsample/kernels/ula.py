@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation import BoundedBias, DiagonalMetric
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import matrix
 from xpsample.core.fields import checked
@@ -15,7 +16,6 @@ from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import BoundedBias, DiagonalMetric
 
 
 class ULAState(NamedTuple):

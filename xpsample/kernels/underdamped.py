@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation import BoundedBias, DiagonalMetric
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import LowRankCovariance, matrix
 from xpsample.core.fields import parameter
@@ -14,7 +15,6 @@ from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_li
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import BoundedBias, DiagonalMetric
 
 
 class UnderdampedState(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.adaptation import unset
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_number
 from xpsample.core.declared import Numbers, declared
@@ -28,7 +29,6 @@ from xpsample.particles.weights import NEEDED_ON_A_PATH, LogNormalizer, start_of
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import left_out
 
 AT_FIRST = 100
 """Steps of a pilot at beta = 0, on the way from its starts to the initial distribution; some times as many where that
@@ -125,7 +125,7 @@ class AIS(Piloted):
 
     def pilot(self, steps: int | None) -> tuple[Kernel, int]:
         ladder = len(self.betas) - 1
-        patience = max(rule.patience for rule in left_out(self.base).values())
+        patience = max(rule.patience for rule in unset(self.base).values())
         steps = ladder + round(patience * AT_FIRST) if steps is None else steps
         if steps <= ladder:
             raise HyperparameterError(

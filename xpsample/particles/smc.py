@@ -22,12 +22,12 @@ from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_annealing
+from xpsample.kernels.adapted import AdaptedKernel
 from xpsample.kernels.compose import check_base, of_move, of_moves
 from xpsample.kernels.following import follow, following, of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel, advance
 from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
-from xpsample.kernels.tuning import Tuning
 from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost, judge_weights
 from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.remembered import Remembered, judge_moves
@@ -141,7 +141,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     @cached_property
     def _tuning(self) -> Kernel[Any, Any] | None:
         base = following("TemperedSMC", self.base)
-        return base if isinstance(base, Tuning) else None
+        return base if isinstance(base, AdaptedKernel) else None
 
     @declared
     def tuning_inside(self) -> Kernel[Any, Any] | None:
@@ -192,7 +192,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         if self.threshold:
             where = weights.ess <= self.threshold * ratio.shape[-1]
             index = self.resampling.ancestors(xp, xp.exp(weights.logs), noise["resample"])
-            if isinstance(kernel, Tuning):  # a sample at the new temperature, to tune on
+            if isinstance(kernel, AdaptedKernel):  # a sample at the new temperature, to tune on
                 sample = take_ancestors(xp, xp.ones_like(where), index, sample)
             chains, eve = take_ancestors(xp, where, index, (chains, eve))
             weights, resamplings = weights.reset(xp, where), resamplings + xp.astype(where, resamplings.dtype)

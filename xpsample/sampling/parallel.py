@@ -24,11 +24,11 @@ from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 from xpsample.core.worker_processes import NONE_WORKED, check_executor, check_forks, check_pickled
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.compose import anything_left_out
+from xpsample.kernels.adapted import tuned, with_tuning
+from xpsample.kernels.compose import unset_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Info
 from xpsample.kernels.traits import LACKING, Trait
-from xpsample.kernels.tuning import tuned, with_tuning
 from xpsample.sampling.checkpoint import SHARD, check_shards, inside
 from xpsample.sampling.interrupts import interruptible
 from xpsample.sampling.load import moved_to, on_arrays
@@ -97,7 +97,7 @@ def run_shards(run: Any, seed: int | NoiseSource) -> Trace:
     def joined() -> Trace:
         trace = join([traces[i] for i in sorted(traces)], program.recorders, x0.shape[0], rows, path)
         own = {"kernel": show(run.kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
-        kernel = OF_SHARDS if anything_left_out(run.kernel) else run.kernel
+        kernel = OF_SHARDS if unset_inside(run.kernel) else run.kernel
         return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=kernel)
 
     resume = "resumes" if run.checkpoint else "starts again; with checkpoint= it would resume"

@@ -17,9 +17,9 @@ from xpsample.core.hyperparameters import check_hyperparameters
 from xpsample.core.registry import backend_of
 from xpsample.diagnostics.diagnosis import warn
 from xpsample.diagnostics.target import computed_in, say_precision
+from xpsample.kernels.adapted import AdaptedKernel
 from xpsample.kernels.compose import check_target_fits, on_target
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.tuning import Tuning
 from xpsample.sampling.callbacks import Callback, check_callbacks
 from xpsample.sampling.loop import run_program
 from xpsample.sampling.noise import NoiseSource, as_noise_source
@@ -228,7 +228,7 @@ shards, executor, callbacks
         settings: dict[str, Any] = {"checkpoint": self.checkpoint, "progress": self.progress}
         settings |= {"until": self.until, "clock": clock}
         inside = self.kernel.tuning_inside
-        path = TunedPath.of(inside) if isinstance(inside, Tuning) else None
+        path = TunedPath.of(inside) if isinstance(inside, AdaptedKernel) else None
         if path is not None:
             program = replace(program, recorders=check_recorders((*program.recorders, path)))
         warmed = warm_up(target, program, x, source, self.warmup, **settings)

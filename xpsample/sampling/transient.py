@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.adaptation.rule import Rule
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.registry import to_host
 from xpsample.core.tree import Tree
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.lagging import judge_arrival, lagging_chains, spacing, stand_ins, stuck_by
+from xpsample.kernels.adapted import AdaptedKernel, taken, tuning_states, tunings
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.tuning import Tuning, taken, tuning_states, tunings
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder
-from xpsample.warmup.rule import Rule
 
 COORDINATES = 1000
 """Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws."""
@@ -153,7 +153,7 @@ class TunedPath(Recorder, eq=True):
     name: str = "tuned"
 
     @classmethod
-    def of(cls, tuning: Tuning) -> "TunedPath":
+    def of(cls, tuning: AdaptedKernel) -> "TunedPath":
         """That of a kernel which tunes itself."""
         return cls(type(tuning.base).__name__, tuple(tuning.rules.items()))
 

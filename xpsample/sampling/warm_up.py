@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xpsample.adaptation.length import FROM
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Schedule
 from xpsample.core.checks import check_count
 from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.lagging import chains_begun_again
+from xpsample.kernels.adapted import AdaptedKernel, tuned, with_tuning
 from xpsample.kernels.compose import rules_inside
 from xpsample.kernels.following import Piloted
 from xpsample.kernels.kernel import Kernel
-from xpsample.kernels.tuning import Tuning, tuned, with_tuning
 from xpsample.sampling.callbacks import RunState
 from xpsample.sampling.loop import run_program
 from xpsample.sampling.noise import Native, NoiseSource, Portable, derived
@@ -27,7 +28,6 @@ from xpsample.sampling.transient import TunedPath, WarmUpPath, judge_stage, rest
 from xpsample.targets.target import AbstractTarget
 from xpsample.trace.recorders import Recorder
 from xpsample.trace.trace import Trace
-from xpsample.warmup.length import FROM
 
 if TYPE_CHECKING:
     from xpsample.sampling.checkpoint import Checkpoint
@@ -185,7 +185,7 @@ def _stage(
 
         kernel, _ = kernel.pilot(steps)
         x0 = pilot_starts(target, bound.space, x0, noise.seed)
-        assert isinstance(kernel.tuning_inside, Tuning)
+        assert isinstance(kernel.tuning_inside, AdaptedKernel)
         path: Recorder = TunedPath.of(kernel.tuning_inside)
         bound = target.prepare(x0, kernel.requires)
     else:

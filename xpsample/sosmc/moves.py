@@ -18,11 +18,11 @@ from xpsample.core.fields import FrozenDataclass, function, instance, number, pa
 from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
+from xpsample.kernels.adapted import AdaptedKernel
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.following import follow, following
 from xpsample.kernels.kernel import Info, Kernel, State, advance, normal_like, select, with_position
 from xpsample.kernels.traits import Trait
-from xpsample.kernels.tuning import Tuning
 from xpsample.particles.weights import NEEDED_TO_WEIGH
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -249,7 +249,7 @@ class Reversible(Move[Any]):
     def tuning_inside(self) -> Kernel[Any, Any] | None:
         """The kernel with its rules, where it leaves something out."""
         kernel = self._moving
-        return kernel if isinstance(kernel, Tuning) else None
+        return kernel if isinstance(kernel, AdaptedKernel) else None
 
     @cached_property
     def _moving(self) -> Kernel:

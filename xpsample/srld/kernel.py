@@ -15,12 +15,12 @@ from xpsample.core.hyperparameters import ROWS_OF_POSITIONS, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
+from xpsample.kernels.adapted import warming
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Kernel, advance
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
-from xpsample.kernels.tuning import warming
 from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
 from xpsample.srld.history import History, Past, Thinned, begin, check_past, pooled, repeated
 from xpsample.srld.strength import Balanced, Measured

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
+from xpsample.adaptation import unset
 from xpsample.core.arrays import Array
 from xpsample.core.declared import declared
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
@@ -17,13 +18,13 @@ from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
 from xpsample.diagnostics.findings import Finding
 from xpsample.gradients.choices import FiniteDifference
+from xpsample.kernels.adapted import warming
 from xpsample.kernels.blocks import has_blocks
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.kernel import Info, Kernel, advance
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
-from xpsample.kernels.tuning import warming
 from xpsample.spaces.named import is_real
 from xpsample.spaces.space import Space
 from xpsample.srmc.pilot import LowestError, PilotInfo, check_schedule
@@ -33,7 +34,6 @@ from xpsample.srmc.watch import Watch, judge, watch
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.tilted import Difference, Exact, Ratio, Tilt, Tilted, Untilted
-from xpsample.warmup import left_out
 
 LATE = PowerLaw(offset=100.0)
 """The schedule that is left out. The offset costs little after some hundred steps.
@@ -277,4 +277,4 @@ def _check_tilt(tilt: Tilt, theta: Array, **found: Array | None) -> None:
 
 @warming.register
 def _warming(kernel: SRMC) -> Any:
-    return with_field(kernel, "alpha", Waiting(None if left_out(kernel) else kernel._strength))
+    return with_field(kernel, "alpha", Waiting(None if unset(kernel) else kernel._strength))

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
+from xpsample.adaptation.rule import STEP_BITS, Rule, StepRecord, per_group, rounded, vector_per_group
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import number
@@ -14,7 +15,6 @@ from xpsample.kernels.strength import Waiting
 from xpsample.srmc.schedules import PowerLaw, Schedule, Stable
 from xpsample.srmc.theory.clt import direction_variance
 from xpsample.targets.tilted import Ratio
-from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
 PILOT_BEGINS = 0.6
 """Share of the warm-up after which the pilot begins: until then the base kernel finds its metric and step size."""
@@ -107,7 +107,7 @@ class LowestError(Rule, eq=True):
     def value(self, xp: Any, memory: Pilot, kernel: Any) -> Waiting:
         return Waiting()
 
-    def update(self, memory: Pilot, seen: Seen) -> tuple[Pilot, Seen]:
+    def update(self, memory: Pilot, seen: StepRecord) -> tuple[Pilot, StepRecord]:
         pilot = _with_step(memory, seen)
         return pilot._replace(alpha=self._alpha(seen, pilot)), seen
 
@@ -118,7 +118,7 @@ class LowestError(Rule, eq=True):
     def path(self, xp: Any, memory: Pilot) -> Array:
         return memory.alpha
 
-    def _alpha(self, seen: Seen, pilot: Pilot) -> Array:
+    def _alpha(self, seen: StepRecord, pilot: Pilot) -> Array:
         xp, history = seen.xp, _history(seen.xp, seen.kernel.schedule)
         tiny = float(xp.finfo(pilot.variance.dtype).smallest_normal)
         variance, square = xp.clip(pilot.variance, min=tiny), xp.clip(pilot.square, min=tiny)
@@ -201,7 +201,7 @@ def _time(xp: Any, change: Array) -> Array:
     return (2 - change) / change
 
 
-def _with_step(memory: Pilot, seen: Seen) -> Pilot:
+def _with_step(memory: Pilot, seen: StepRecord) -> Pilot:
     """The averages after one more step of each chain."""
     xp = seen.xp
     x, score = seen.after.x, _finite(xp, seen.info.after)

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation import Rule
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_instance
 from xpsample.core.fields import checked
@@ -13,7 +14,6 @@ from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import Rule
 
 
 class ACSState(NamedTuple):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
+from xpsample.adaptation.rule import STEP_BITS, Rule, StepRecord, per_group, rounded
 from xpsample.core.arrays import Array
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import FrozenDataclass, checked, count, number, parameter
 from xpsample.core.hyperparameters import ROWS_PER_CHAIN, check_range, check_reals
-from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded
 
 SMALLEST, LARGEST, SIZES = 0.05, 50.0, 16
 """Step sizes that are tried, evenly on a logarithmic scale: from steps that flip next to nothing on {0, 1} to steps
@@ -198,7 +198,7 @@ class CycleSearch(Rule, eq=True):
         size = rounded(xp, math.log(SMALLEST) + GROWTH * xp.floor(place / BALANCES), STEP_BITS)
         return _Candidate(size, self._balance(place % BALANCES))
 
-    def update(self, memory: Tried, seen: Seen) -> tuple[Tried, Seen]:
+    def update(self, memory: Tried, seen: StepRecord) -> tuple[Tried, StepRecord]:
         xp, times = seen.xp, memory.times
         this = (_places(xp, times) == memory.n % times.shape[0]) & (seen.n > AT_FIRST * seen.steps)
         this = xp.astype(this, times.dtype)

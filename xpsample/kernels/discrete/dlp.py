@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from xpsample.adaptation import StepSize
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import parameter
@@ -22,7 +23,6 @@ from xpsample.kernels.traits import ADJUSTED, UNADJUSTED
 from xpsample.kernels.ula import ULAState
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup import StepSize
 
 LARGEST_STEP_SIZE = 1e6
 """The largest tuned step size: where it is reached, the way from one value to the next counts for nothing."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from tests.warmup.rules_support import gaussian, normals, rotated
+from tests.adaptation.rules_support import gaussian, normals, rotated
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import MYULA, ULA, UnderdampedLangevin
 from xpsample.targets import posterior

@@ -3,9 +3,9 @@
 import math
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation.rule import STEP_BITS, Rule, StepRecord, per_group, rounded, vector_per_group
 from xpsample.core.arrays import Array
 from xpsample.core.fields import flag, number, text
-from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
 FIRST_ETA = 1e-8
 """eta of the first step, which shows how the score changes."""
@@ -40,7 +40,7 @@ def no_curvature(xp: Any, x: Array, pooled: bool) -> MeasuredCurvature:
     return MeasuredCurvature(vector_per_group(xp, x, pooled), zero, zero, xp.sum(zero))
 
 
-def with_step(memory: MeasuredCurvature, seen: Seen, metric: str | None) -> MeasuredCurvature:
+def with_step(memory: MeasuredCurvature, seen: StepRecord, metric: str | None) -> MeasuredCurvature:
     """The memory after one more step of each chain.
 
     A move v, in units of the metric, has nearly the covariance q I, and changes the score by -u = -H v: so q H w is the
@@ -136,7 +136,7 @@ class BoundedBias(Rule, eq=True):
     def value(self, xp: Any, memory: "BiasMemory", kernel: Any) -> Array:
         return rounded(xp, memory.log_step, STEP_BITS)
 
-    def update(self, memory: "BiasMemory", seen: Seen) -> tuple["BiasMemory", Seen]:
+    def update(self, memory: "BiasMemory", seen: StepRecord) -> tuple["BiasMemory", StepRecord]:
         xp = seen.xp
         curvature = with_step(memory.curvature, seen, self.metric)
         most = largest(xp, curvature)
@@ -180,7 +180,7 @@ class MoreauSmoothing(Rule, eq=True):
         most = largest(xp, memory)
         return rounded(xp, -xp.log(xp.where(most > 0, most, 1.0)), STEP_BITS)
 
-    def update(self, memory: MeasuredCurvature, seen: Seen) -> tuple[MeasuredCurvature, Seen]:
+    def update(self, memory: MeasuredCurvature, seen: StepRecord) -> tuple[MeasuredCurvature, StepRecord]:
         return with_step(memory, seen, None), seen
 
     def final(self, xp: Any, memory: MeasuredCurvature) -> Array:

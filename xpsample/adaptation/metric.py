@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from array_api_compat import device as device_of
 
+from xpsample.adaptation.rule import METRIC_BITS, FollowingRule, StepRecord, rounded, vector_per_group
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
 from xpsample.core.declared import declared
 from xpsample.core.fields import flag
-from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded, vector_per_group
 
 FROZEN = 0.7
 """Share of the warm-up after which a metric stays as it is, so that the step size can settle."""
@@ -88,7 +88,7 @@ class Metric(FollowingRule, eq=True):
     def follow(self, xp: Any, memory: Windows, point: Any, pooled: bool) -> Windows:
         return self.init(xp, point, pooled)
 
-    def update(self, memory: Windows, seen: Seen) -> tuple[Windows, Seen]:
+    def update(self, memory: Windows, seen: StepRecord) -> tuple[Windows, StepRecord]:
         xp = seen.xp
         now = self._moments(xp, seen.after, memory.front, seen.pooled)
         front, back = self._merged(xp, memory.front, now, seen.pooled), self._merged(xp, memory.back, now, seen.pooled)
@@ -120,7 +120,7 @@ class Metric(FollowingRule, eq=True):
         """The first estimate."""
 
     @abstractmethod
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
+    def _update(self, seen: StepRecord, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         """The next one, where it adapts."""
 
     def _moments(self, xp: Any, point: Any, before: DrawMoments, pooled: bool) -> DrawMoments:
@@ -198,7 +198,7 @@ class DiagonalMetric(Metric, eq=True):
     def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return log_scale(xp, moments, moments.squares, moments.score_squares)
 
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
+    def _update(self, seen: StepRecord, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         return seen.xp.where(adapts, self._start(seen.xp, moments), estimate)
 
 
@@ -247,7 +247,7 @@ class DenseMetric(Metric, eq=True):
     def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return self._root(xp, moments)
 
-    def _update(self, seen: Seen, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
+    def _update(self, seen: StepRecord, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
         xp = seen.xp
         now = adapts & (xp.remainder(seen.n, EVERY) == 0)
         # Once or not at all: a matrix that is not used is not computed.

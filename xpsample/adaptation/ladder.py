@@ -4,9 +4,9 @@
 import math
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation.rule import Rule, StepRecord, rounded
 from xpsample.core.arrays import Array
 from xpsample.core.fields import count, number
-from xpsample.warmup.rule import Rule, Seen, rounded
 
 ROUNDS = 7
 """Rounds of a warm-up, at most."""
@@ -89,7 +89,7 @@ class Ladder(Rule, eq=True):
     def value(self, xp: Any, memory: Rounds, kernel: Any) -> Array:
         return memory.betas
 
-    def update(self, memory: Rounds, seen: Seen) -> tuple[Rounds, Seen]:
+    def update(self, memory: Rounds, seen: StepRecord) -> tuple[Rounds, StepRecord]:
         xp, accepted = seen.xp, seen.info.swap_probability
         accepted = xp.mean(xp.reshape(accepted, (accepted.shape[0], -1)), axis=-1)
         rejected = memory.rejected + 1.0 - xp.astype(accepted, memory.rejected.dtype)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpsample.adaptation.rule import FollowingRule, Rule, StepRecord, unset
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.declared import declared
@@ -20,10 +21,9 @@ from xpsample.kernels.schedules import with_field
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
-from xpsample.warmup.rule import FollowingRule, Rule, Seen, left_out
 
 
-class TuningState(NamedTuple):
+class AdaptedState(NamedTuple):
     """The kernel's own state, the memories of the rules by hyper-parameter, and steps made and to be made (0-d)."""
 
     base: Any
@@ -36,12 +36,12 @@ class TuningState(NamedTuple):
         """The kernel's own."""
         return self.base.point
 
-    def with_position(self, point: Point) -> "TuningState":
+    def with_position(self, point: Point) -> "AdaptedState":
         """The kernel's state moved to another position."""
         return self._replace(base=with_position(self.base, point))
 
 
-class Tuning(Kernel[TuningState, Any]):
+class AdaptedKernel(Kernel[AdaptedState, Any]):
     """A kernel whose left-out hyper-parameters are tuned from step to step. `sample` makes and ends it.
 
     In a warm-up, of so many `steps`, the target stays the same, and the values settle. A kernel that is `following`
@@ -57,7 +57,7 @@ class Tuning(Kernel[TuningState, Any]):
     @cached_property
     def rules(self) -> dict[str, Rule]:
         """How each of the hyper-parameters that were left out is tuned."""
-        return left_out(self.base)
+        return unset(self.base)
 
     @declared
     def requires(self) -> Capability:
@@ -67,7 +67,7 @@ class Tuning(Kernel[TuningState, Any]):
     def traits(self) -> Trait:
         return self.base.traits
 
-    def init(self, target: BoundTarget, x: Array) -> TuningState:
+    def init(self, target: BoundTarget, x: Array) -> AdaptedState:
         if not self.pooled and x.ndim > 1:
             raise HyperparameterError(
                 f"{type(self.base).__name__} is tuned on each rung, for which a single chain needs an axis: pass "
@@ -76,9 +76,9 @@ class Tuning(Kernel[TuningState, Any]):
         xp, start = target.xp, _floating(target, target.evaluate(x))
         memory = {name: rule.init(xp, start, self.pooled) for name, rule in self.rules.items()}
         steps = xp.sum(xp.zeros_like(start.x)) + self.steps
-        return TuningState(self._with_values(xp, memory).init(target, x), memory, counter(target, x), steps)
+        return AdaptedState(self._with_values(xp, memory).init(target, x), memory, counter(target, x), steps)
 
-    def follow(self, target: BoundTarget, state: TuningState, point: Point) -> TuningState:
+    def follow(self, target: BoundTarget, state: AdaptedState, point: Point) -> AdaptedState:
         """The state before a step on another target, of which the positions of `point`, (*chains), are a sample."""
         xp, point = target.xp, _floating(target, target.refresh(point))
         memory = dict(state.memory)
@@ -90,12 +90,12 @@ class Tuning(Kernel[TuningState, Any]):
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
 
-    def step(self, target: BoundTarget, state: TuningState, noise: dict[str, Array]) -> tuple[TuningState, Any]:
+    def step(self, target: BoundTarget, state: AdaptedState, noise: dict[str, Array]) -> tuple[AdaptedState, Any]:
         xp = target.xp
         kernel = self._with_values(xp, state.memory)
         base, info = advance(kernel, target, state.base, noise)
         n, dtype = state.n + 1, info.acceptance_probability.dtype
-        seen = Seen(
+        seen = StepRecord(
             backend=target.backend,
             xp=xp,
             n=0.5 * state.steps if self.following else xp.astype(n, dtype),
@@ -114,7 +114,7 @@ class Tuning(Kernel[TuningState, Any]):
         for name, rule in self.rules.items():
             if not (self.following and rule.rank == 0):
                 memory[name], seen = rule.update(state.memory[name], seen)
-        return TuningState(base, memory, n, state.steps), info
+        return AdaptedState(base, memory, n, state.steps), info
 
     def path(self, xp: Any, memory: dict[str, tree.Tree]) -> dict[str, Array]:
         """The hyper-parameters as they are, for a plot of the warm-up."""
@@ -175,10 +175,10 @@ def _floating(target: BoundTarget, point: Point) -> Point:
 
 
 def with_tuning(kernel: Any, steps: int, pooled: bool) -> Any:
-    """A kernel whose parts that leave something out are each a `Tuning`, in their places."""
+    """A kernel whose parts that leave something out are each an `AdaptedKernel`, in their places."""
     inner = {name: with_tuning(part, steps, pooled) for name, part in kernels_inside(kernel)}
     kernel = warming(replace(kernel, **inner)) if inner else kernel
-    return Tuning(kernel, float(steps), pooled) if left_out(kernel) else kernel
+    return AdaptedKernel(kernel, float(steps), pooled) if unset(kernel) else kernel
 
 
 @singledispatch
@@ -187,8 +187,8 @@ def warming(kernel: Any) -> Any:
     return kernel
 
 
-def tunings(kernel: Any, state: tree.Tree) -> Iterator[tuple[Tuning, TuningState]]:
-    """Every `Tuning` in a kernel, from the outermost inwards, with its part of the state."""
+def tunings(kernel: Any, state: tree.Tree) -> Iterator[tuple[AdaptedKernel, AdaptedState]]:
+    """Every `AdaptedKernel` in a kernel, from the outermost inwards, with its part of the state."""
     return zip(_tunings(kernel), tuning_states(state), strict=True)
 
 
@@ -202,7 +202,7 @@ def tuned(kernel: Any, warmed: Any, state: Any) -> tuple[Any, Any]:
     values = iter([_final(tuning, own.memory, x) for tuning, own in tunings(warmed, state)])
 
     def plain(kernel: Any) -> Any:
-        found = next(values) if left_out(kernel) else {}
+        found = next(values) if unset(kernel) else {}
         found = {**found, **{name: plain(part) for name, part in kernels_inside(kernel)}}
         try:
             return replace(kernel, **found) if found else kernel
@@ -215,8 +215,8 @@ def tuned(kernel: Any, warmed: Any, state: Any) -> tuple[Any, Any]:
     return plain(kernel), _without_memory(state)
 
 
-def _final(tuning: Tuning, memory: dict[str, tree.Tree], like: Array) -> dict[str, Any]:
-    """`Tuning.final`, made on the host; arrays are of the library of `like`."""
+def _final(tuning: AdaptedKernel, memory: dict[str, tree.Tree], like: Array) -> dict[str, Any]:
+    """`AdaptedKernel.final`, made on the host; arrays are of the library of `like`."""
     host, backend = tree.map(to_host, memory), backend_of(like)
 
     def moved(value: Any) -> Any:
@@ -229,18 +229,18 @@ def _final(tuning: Tuning, memory: dict[str, tree.Tree], like: Array) -> dict[st
     return {name: moved(value) for name, value in found.items()}
 
 
-def _tunings(kernel: Any) -> Iterator[Tuning]:
+def _tunings(kernel: Any) -> Iterator[AdaptedKernel]:
     kernel = kernel if kernel.tuning_inside is None else kernel.tuning_inside
-    if isinstance(kernel, Tuning):
+    if isinstance(kernel, AdaptedKernel):
         yield kernel
         kernel = kernel.base
     for _, part in kernels_inside(kernel):
         yield from _tunings(part)
 
 
-def tuning_states(state: tree.Tree) -> Iterator[TuningState]:
-    """Every part of a state that belongs to a `Tuning`, from the outermost inwards."""
-    if isinstance(state, TuningState):
+def tuning_states(state: tree.Tree) -> Iterator[AdaptedState]:
+    """Every part of a state that belongs to an `AdaptedKernel`, from the outermost inwards."""
+    if isinstance(state, AdaptedState):
         yield state
         state = state.base
     if isinstance(state, (tuple, list)):
@@ -249,6 +249,6 @@ def tuning_states(state: tree.Tree) -> Iterator[TuningState]:
 
 
 def _without_memory(state: tree.Tree) -> tree.Tree:
-    if isinstance(state, TuningState):
+    if isinstance(state, AdaptedState):
         state = state.base
     return tree.rebuild(state, [*map(_without_memory, state)]) if isinstance(state, (tuple, list)) else state

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from tests.warmup.rules_support import couplings, gaussian, normals, spins
+from tests.adaptation.rules_support import couplings, gaussian, normals, spins
+from xpsample.adaptation import unset
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import DMALA, DULA, HMC, PCN, IndependentMH
-from xpsample.warmup import left_out
 
 
 def run(target, kernel, x0, draws=300):
@@ -23,10 +23,10 @@ def test_a_rule_in_place_of_a_value():
     assert accepted(run(gaussian(precision), xps.MALA(xps.StepSize(0.8)), x0)) == pytest.approx(0.8, abs=0.05)
     assert accepted(run(gaussian(precision), xps.MALA(), x0)) == pytest.approx(0.574, abs=0.05)
     # What the given rule leaves out is as in the kernel's own; with a rule for the step size the mass is tuned, too.
-    rules = left_out(HMC(xps.StepSize(0.9)))
+    rules = unset(HMC(xps.StepSize(0.9)))
     assert rules["step_size"] == xps.StepSize(0.9, harmonic=True) and set(rules) == {"step_size", "mass", "length"}
-    assert set(left_out(HMC(0.1, 5, mass=xps.DenseMetric()))) == {"mass"}
-    assert left_out(HMC(0.1, 5, mass=xps.DenseMetric()))["mass"].inverse
+    assert set(unset(HMC(0.1, 5, mass=xps.DenseMetric()))) == {"mass"}
+    assert unset(HMC(0.1, 5, mass=xps.DenseMetric()))["mass"].inverse
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_independent_proposals_with_correlations():
     target, x0 = gaussian(np.linalg.inv(covariance)), normals(16, 2)
     dense = run(target, IndependentMH(covariance=xps.ProposalCovariance(dense=True)), x0)
     assert accepted(dense) > 0.65 > 0.6 > accepted(run(target, IndependentMH(), x0))
-    assert not left_out(IndependentMH(0.0)) and not left_out(IndependentMH(covariance=2.0))
+    assert not unset(IndependentMH(0.0)) and not unset(IndependentMH(covariance=2.0))
 
 
 def test_values_agree_on_every_library(library):
@@ -102,7 +102,7 @@ def test_values_agree_on_every_library(library):
     for kernel in (PCN(), IndependentMH()):
         here = xps.sample(gaussian(2 * np.eye(6)), kernel, x0, 1, **settings).kernel
         there = xps.sample(gaussian(library.array(2 * np.eye(6))), kernel, library.array(x0), 1, **settings).kernel
-        for name in left_out(kernel):
+        for name in unset(kernel):
             np.testing.assert_array_equal(
                 library.host(getattr(there, name)) if name != "beta" else there.beta, getattr(here, name)
             )

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import device as device_of
 
+from xpsample.adaptation.metric import EVERY, FROZEN, SHRINKAGE, correlations, ends_window, geometric_mean
+from xpsample.adaptation.rule import METRIC_BITS, Rule, StepRecord, rounded, vector_per_group
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import LowRankCovariance
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import count, flag
-from xpsample.warmup.metric import EVERY, FROZEN, SHRINKAGE, correlations, ends_window, geometric_mean
-from xpsample.warmup.rule import METRIC_BITS, Rule, Seen, rounded, vector_per_group
 
 DRAWS = 128
 """Draws of a group that are kept, about: of many chains, those of as many; of few, those of several steps."""
@@ -120,7 +120,7 @@ class LowRankMetric(Rule, eq=True):
         found = LowRankCovariance(rounded(xp, log_sd, METRIC_BITS), vectors, values)
         return found.inverse() if self.inverse else found
 
-    def update(self, memory: LastDraws, seen: Seen) -> tuple[LastDraws, Seen]:
+    def update(self, memory: LastDraws, seen: StepRecord) -> tuple[LastDraws, StepRecord]:
         xp = seen.xp
         x, score, made = _usable(xp, seen.after, seen.pooled, seen.n)
         slots = memory.made.shape[-2]
@@ -148,7 +148,7 @@ class LowRankMetric(Rule, eq=True):
     def path(self, xp: Any, memory: LastDraws) -> Array:
         return self.value(xp, memory, None).diagonal()
 
-    def _estimate(self, seen: Seen, old: Directions, x: Array, score: Array, counts: Array) -> Directions:
+    def _estimate(self, seen: StepRecord, old: Directions, x: Array, score: Array, counts: Array) -> Directions:
         """From draws and scores (*groups, n, dim), those that count 1 and not 0."""
         xp, pooled = seen.xp, seen.pooled
         count = xp.sum(counts, axis=-2, keepdims=pooled)

@@ -4,8 +4,8 @@ trajectory lengths in Hamiltonian Monte Carlo")."""
 import math
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation.rule import STEP_BITS, FollowingRule, StepRecord, per_group, rounded
 from xpsample.core.arrays import Array
-from xpsample.warmup.rule import STEP_BITS, FollowingRule, Seen, per_group, rounded
 
 FROM, SLOWER, AVERAGED = 1 / 3, 0.8, 0.8
 """Shares of the warm-up: when lengths begin to move, when more slowly, and from where they are averaged.
@@ -91,7 +91,7 @@ class ChEES(FollowingRule, eq=True):
         most = LONGEST * step_size_of(kernel, length)
         return xp.where(memory.begun, xp.where(length < most, length, most), 0.0 * length)
 
-    def update(self, memory: Lengths, seen: Seen) -> tuple[Lengths, Seen]:
+    def update(self, memory: Lengths, seen: StepRecord) -> tuple[Lengths, StepRecord]:
         xp, info = seen.xp, seen.info
         since = xp.where(seen.n > FROM * seen.steps, seen.n - xp.floor(FROM * seen.steps), seen.n + 1)
         weight = xp.clip(1 / since, min=1 / (1 + MEMORY / _chains(seen)))
@@ -144,6 +144,6 @@ def step_size_of(kernel: Any, like: Array) -> Array:
     return step_size if step_size.shape == like.shape else step_size.mean(-1, keepdims=True)
 
 
-def _chains(seen: Seen) -> int:
+def _chains(seen: StepRecord) -> int:
     """Chains of a group."""
     return seen.after.x.shape[-2] if seen.pooled else 1

@@ -2,11 +2,11 @@
 
 from typing import Any, ClassVar
 
+from xpsample.adaptation.length import FROM
+from xpsample.adaptation.rule import Rule, StepRecord, per_group
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count
 from xpsample.core.fields import count
-from xpsample.warmup.length import FROM
-from xpsample.warmup.rule import Rule, Seen, per_group
 
 DEEPEST = 30
 """Doublings at most: leaves are counted in 32 bits."""
@@ -45,7 +45,7 @@ class Doublings(Rule, eq=True):
     def value(self, xp: Any, memory: Array, kernel: Any) -> Array:
         return memory
 
-    def update(self, memory: Array, seen: Seen) -> tuple[Array, Seen]:
+    def update(self, memory: Array, seen: StepRecord) -> tuple[Array, StepRecord]:
         return seen.xp.where(seen.n > FROM * seen.steps, self.most, memory), seen
 
     def final(self, xp: Any, memory: Array) -> Array:

@@ -3,9 +3,9 @@
 import math
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation.rule import STEP_BITS, FollowingRule, StepRecord, per_group, rounded
 from xpsample.core.arrays import Array
 from xpsample.core.fields import flag, number
-from xpsample.warmup.rule import STEP_BITS, FollowingRule, Seen, per_group, rounded
 
 GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
 """Constants of dual averaging: those of the paper's Section 3.2.1."""
@@ -100,7 +100,7 @@ class StepSize(FollowingRule, eq=True):
     def value(self, xp: Any, memory: Averaging, kernel: Any) -> Array:
         return rounded(xp, memory.log_step, STEP_BITS)
 
-    def update(self, memory: Averaging, seen: Seen) -> tuple[Averaging, Seen]:
+    def update(self, memory: Averaging, seen: StepRecord) -> tuple[Averaging, StepRecord]:
         xp = seen.xp
         accepted = self._pooled(seen, seen.info.acceptance_probability)
 
@@ -143,7 +143,7 @@ class StepSize(FollowingRule, eq=True):
     def _log_most(self) -> float:
         return math.inf if self.most is None else math.log(self.most)
 
-    def _pooled(self, seen: Seen, accepted: Array) -> Array:
+    def _pooled(self, seen: StepRecord, accepted: Array) -> Array:
         if not self.harmonic:
             return seen.mean(accepted)
         xp = seen.xp
@@ -158,7 +158,7 @@ class StepSize(FollowingRule, eq=True):
         return xp.clip(2 * (1.0 - crossed), max=1.0) * mean
 
 
-def _steps_of_their_own(seen: Seen) -> Any:
+def _steps_of_their_own(seen: StepRecord) -> Any:
     """The steps of each trajectory, of which one at most crosses a bound: 1 where only smaller steps make it shorter.
 
     Where a length is kept, or tuned beside the step size, smaller steps end beyond the bound as often.

@@ -11,7 +11,7 @@ _NAMES = {
     "low_rank": "LowRankMetric",
     "metric": "DenseMetric DiagonalMetric",
     "proposal": "ProposalCovariance ProposalMean",
-    "rule": "FollowingRule Rule Seen left_out",
+    "rule": "FollowingRule Rule StepRecord unset",
     "step_size": "StepSize",
 }
 __getattr__, __all__ = attach(__name__, _NAMES)

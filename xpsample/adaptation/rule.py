@@ -17,7 +17,7 @@ So libraries whose sums differ in their last bits tune to the same values, and t
 """
 
 
-class Seen(NamedTuple):
+class StepRecord(NamedTuple):
     """What the rules of a kernel see of one step.
 
     Attributes
@@ -90,7 +90,7 @@ class Rule(FrozenDataclass, ToBeTuned):
         """What stands in the kernel's field for the next step; the kernel has those of rules of lower rank."""
 
     @abstractmethod
-    def update(self, memory: Tree, seen: Seen) -> tuple[Tree, Seen]:
+    def update(self, memory: Tree, seen: StepRecord) -> tuple[Tree, StepRecord]:
         """The memory after a step, and what the rules of higher rank see."""
 
     @abstractmethod
@@ -114,7 +114,7 @@ class FollowingRule(Rule):
         """The memory where the target is another one, of which the points of the chains are a sample."""
 
 
-def left_out(kernel: Any) -> dict[str, Rule]:
+def unset(kernel: Any) -> dict[str, Rule]:
     """The hyper-parameters of a kernel itself that are to be tuned, and how, in the order of their ranks.
 
     Raises

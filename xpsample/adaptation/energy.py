@@ -4,10 +4,10 @@
 import math
 from typing import Any, ClassVar, NamedTuple
 
+from xpsample.adaptation.length import step_size_of
+from xpsample.adaptation.metric import FROZEN
+from xpsample.adaptation.rule import STEP_BITS, Rule, StepRecord, per_group, rounded, vector_per_group
 from xpsample.core.arrays import Array
-from xpsample.warmup.length import step_size_of
-from xpsample.warmup.metric import FROZEN
-from xpsample.warmup.rule import STEP_BITS, Rule, Seen, per_group, rounded, vector_per_group
 
 ORDER = 6
 """The variance of the energy goes with this power of the step size."""
@@ -64,7 +64,7 @@ class EnergyVariance(Rule, eq=True):
     def value(self, xp: Any, memory: EnergyErrors, kernel: Any) -> Array:
         return rounded(xp, memory.log_step, STEP_BITS)
 
-    def update(self, memory: EnergyErrors, seen: Seen) -> tuple[EnergyErrors, Seen]:
+    def update(self, memory: EnergyErrors, seen: StepRecord) -> tuple[EnergyErrors, StepRecord]:
         xp, x = seen.xp, seen.after.x
         change = seen.info.energy_change
         fine = xp.isfinite(change) & ~seen.info.diverged
@@ -138,7 +138,7 @@ class DecoherenceLength(Rule, eq=True):
     def value(self, xp: Any, memory: BatchSums, kernel: Any) -> Array:
         return 0.0 * memory.step_size + math.sqrt(memory.total.shape[-1])
 
-    def update(self, memory: BatchSums, seen: Seen) -> tuple[BatchSums, Seen]:
+    def update(self, memory: BatchSums, seen: StepRecord) -> tuple[BatchSums, StepRecord]:
         xp = seen.xp
         chains = seen.after.x.shape[-2] if seen.pooled else 1
         frozen = xp.floor(FROZEN * seen.steps)
@@ -172,7 +172,9 @@ class DecoherenceLength(Rule, eq=True):
         return self.final(xp, memory)
 
 
-def _added(seen: Seen, sums: tuple[Array, Array, Array], values: Array, counts: Array) -> tuple[Array, Array, Array]:
+def _added(
+    seen: StepRecord, sums: tuple[Array, Array, Array], values: Array, counts: Array
+) -> tuple[Array, Array, Array]:
     """Number, sum and sum of squares with the values ``(*chains, dim)`` added of the chains that count."""
     xp = seen.xp
     values, chains = xp.where(counts[..., None], values, 0.0), float(values.shape[-2]) if seen.pooled else 1.0

@@ -5,12 +5,12 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
-from tests.warmup.rules_support import gaussian, normals
+from tests.adaptation.rules_support import gaussian, normals
+from xpsample.adaptation import LowRankMetric
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, RWM
-from xpsample.kernels.tuning import with_tuning
+from xpsample.kernels.adapted import with_tuning
 from xpsample.targets import Point
-from xpsample.warmup import LowRankMetric
 
 VARIANCES = np.asarray([100.0, 1000.0, 0.01])
 
@@ -58,7 +58,7 @@ def test_kernels_that_take_it(make):
 
 def estimate(x, score, directions=10, counts=None):
     """Of draws and scores (n, dim)."""
-    from tests.warmup.test_single_rules import seen
+    from tests.adaptation.test_single_rules import seen
 
     rule = LowRankMetric(directions)
     memory = rule.init(numpy_xp, Point(x[:1], None, score[:1]), True)
@@ -144,7 +144,7 @@ def test_coordinates_that_do_not_move_and_scores_that_are_not_finite():
 
 def test_the_last_draws_are_kept():
     """With 4 chains 32 slots, which hold draws of the last two thirds at every step, none of them empty or twice."""
-    from tests.warmup.test_single_rules import seen
+    from tests.adaptation.test_single_rules import seen
 
     rule = LowRankMetric()
     x = np.zeros((4, 2))

@@ -8,12 +8,12 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
+from xpsample.adaptation import ChEES, DiagonalMetric, EnergyVariance, StepRecord, StepSize, unset
+from xpsample.adaptation.rule import rounded
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.registry import backend_named
 from xpsample.kernels.kernel import Info
 from xpsample.targets import Point
-from xpsample.warmup import ChEES, DiagonalMetric, EnergyVariance, Seen, StepSize, left_out
-from xpsample.warmup.rule import rounded
 
 ACCEPTED = {"exponential": lambda eps: np.exp(-eps), "cubic": lambda eps: 1 / (1 + eps**3)}
 AT_065 = {"exponential": -math.log(0.65), "cubic": (1 / 0.65 - 1) ** (1 / 3)}
@@ -31,7 +31,7 @@ def seen(n, steps, accepted, x, score=None, kernel=None, **others):
     no = np.asarray(False)
     info = others.pop("info", Info(accepted, accepted > 0, accepted < 0, None))
     fields = {"beyond": accepted < 0, "following": False, "searching": no, "switched": no, **others}
-    return Seen(
+    return StepRecord(
         backend_named("numpy"),
         numpy_xp,
         np.asarray(float(n)),
@@ -195,7 +195,7 @@ def test_a_length_is_the_best_by_a_quadrature():
     grid = np.linspace(0.2, 3.0, 100_000)
     best = grid[np.argmax((1 - np.cos(grid)) / grid**1.25)]
     kernel = xps.HMC(0.05, mass=1.0)
-    assert set(left_out(kernel)) == {"length"}
+    assert set(unset(kernel)) == {"length"}
     target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
     found = [
         xps.sample(target, kernel, np.random.default_rng(s).normal(size=(64, 40)), 1, seed=s, warmup=150).kernel.length
@@ -230,14 +230,14 @@ def test_rounded_values_forget_the_last_bits(bits):
 
 
 def test_rules_are_named_in_the_order_in_which_they_depend_on_each_other():
-    assert list(left_out(xps.HMC())) == ["mass", "step_size", "length"]
-    assert isinstance(left_out(xps.HMC())["length"], ChEES)
-    assert list(left_out(xps.HMC(steps=3))) == ["mass", "step_size"]
-    assert list(left_out(xps.HMC(0.1))) == ["length"]
-    assert left_out(xps.HMC(0.1, 3)) == {}
-    assert list(left_out(xps.NUTS())) == ["mass", "step_size", "max_depth"]
-    assert list(left_out(xps.NUTS(max_depth=8))) == ["mass", "step_size"]
-    assert left_out(xps.NUTS(0.1)) == {} and xps.NUTS(0.1).deepest == 10
+    assert list(unset(xps.HMC())) == ["mass", "step_size", "length"]
+    assert isinstance(unset(xps.HMC())["length"], ChEES)
+    assert list(unset(xps.HMC(steps=3))) == ["mass", "step_size"]
+    assert list(unset(xps.HMC(0.1))) == ["length"]
+    assert unset(xps.HMC(0.1, 3)) == {}
+    assert list(unset(xps.NUTS())) == ["mass", "step_size", "max_depth"]
+    assert list(unset(xps.NUTS(max_depth=8))) == ["mass", "step_size"]
+    assert unset(xps.NUTS(0.1)) == {} and xps.NUTS(0.1).deepest == 10
 
 
 class Energies(NamedTuple):

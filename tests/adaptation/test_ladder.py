@@ -9,10 +9,10 @@ from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.kernels.test_tempering import exact_draws
+from xpsample.adaptation import Ladder, StepSize
+from xpsample.adaptation.ladder import equal_parts
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.kernels import tempering
-from xpsample.warmup import Ladder, StepSize
-from xpsample.warmup.ladder import equal_parts
 from xpsample.zoo.mixture import gaussian_mixture
 
 NORMAL = xps.Target(lambda x: -0.5 * array_namespace(x).sum(x * x, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)

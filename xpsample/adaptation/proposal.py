@@ -3,11 +3,11 @@
 import math
 from typing import Any, ClassVar
 
+from xpsample.adaptation.metric import DenseMetric, DiagonalMetric, Windows
+from xpsample.adaptation.rule import METRIC_BITS, FollowingRule, StepRecord, rounded
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
 from xpsample.core.fields import flag
-from xpsample.warmup.metric import DenseMetric, DiagonalMetric, Windows
-from xpsample.warmup.rule import METRIC_BITS, FollowingRule, Seen, rounded
 
 PATIENCE = 4.0
 """As of other rules that have no scores to go by."""
@@ -29,7 +29,7 @@ class ProposalMean(FollowingRule, eq=True):
         unit = xp.exp(xp.round(memory.estimate)) / METRIC_BITS
         return xp.round(memory.front.mean / unit) * unit
 
-    def update(self, memory: Windows, seen: Seen) -> tuple[Windows, Seen]:
+    def update(self, memory: Windows, seen: StepRecord) -> tuple[Windows, StepRecord]:
         return _VARIANCE.update(memory, seen)
 
     def final(self, xp: Any, memory: Windows) -> Array:
@@ -90,7 +90,7 @@ class ProposalCovariance(FollowingRule, eq=True):
         sd = rounded(xp, memory.estimate + math.log(wider), METRIC_BITS)
         return DiagonalCovariance(sd * sd, sd)
 
-    def update(self, memory: Windows, seen: Seen) -> tuple[Windows, Seen]:
+    def update(self, memory: Windows, seen: StepRecord) -> tuple[Windows, StepRecord]:
         return self._metric.update(memory, seen)
 
     def final(self, xp: Any, memory: Windows) -> Array:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from tests.warmup.rules_support import gaussian, normals, rotated
+from tests.adaptation.rules_support import gaussian, normals, rotated
+from xpsample.adaptation.metric import geometric_mean
 from xpsample.core.covariance import as_covariance
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import HMC, MALA, NUTS, RWM
-from xpsample.warmup.metric import geometric_mean
 
 PRECISION = rotated(10, 1000.0)
 

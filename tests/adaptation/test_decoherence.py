@@ -7,12 +7,12 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
-from tests.warmup.rules_support import gaussian, normals, rotated
-from tests.warmup.test_single_rules import seen
+from tests.adaptation.rules_support import gaussian, normals, rotated
+from tests.adaptation.test_single_rules import seen
+from xpsample.adaptation import DecoherenceLength
 from xpsample.kernels import MCLMC
 from xpsample.kernels.kernel import Info
 from xpsample.targets import Point
-from xpsample.warmup import DecoherenceLength
 
 STEP_SIZE, RHO = 2.0, 0.95
 
