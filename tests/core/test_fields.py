@@ -136,8 +136,15 @@ def test_a_class_checks_fields_together_and_a_subclass_is_frozen_too():
     class Named(Interval, eq=True):
         name: str = text(default="a")
 
+        def __check_init__(self):
+            """Beside that of the base class, which is run, too."""
+            if self.name == "b":
+                raise HyperparameterError("any name but b")
+
     with pytest.raises(HyperparameterError, match="low must be at most high"):
         Named(2.0)
+    with pytest.raises(HyperparameterError, match="any name but b"):
+        Named(0.5, name="b")
     assert Named(0.5) == Named(0.5) and Interval(0.5) != Interval(0.5)
 
 

@@ -25,7 +25,6 @@ from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
 from xpsample.kernels.compose import unset_inside
-from xpsample.kernels.kernel import advance
 from xpsample.kernels.traits import Trait
 from xpsample.sampling.checkpoint import SavedRun
 from xpsample.sampling.eager import eager_repeat
@@ -201,7 +200,7 @@ class _Guarded(Kernel[Any, Any]):
 
     def step(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
         with _no_way_out(type(state.point.x)):
-            return advance(self.kernel, target, state, noise)
+            return self.kernel.advance(target, state, noise)
 
 
 def no_host_transfer(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
@@ -222,7 +221,7 @@ def _walk(kernel: Kernel, target: BoundTarget, state: Any, noise: dict[str, Arra
     walked = []
     with np.errstate(all="ignore"):
         for i in range(steps):
-            state, _ = advance(kernel, target, state, {name: block[i, ...] for name, block in noise.items()})
+            state, _ = kernel.advance(target, state, {name: block[i, ...] for name, block in noise.items()})
             walked.append(to_host(state.point.x))
     return np.stack(walked)
 

@@ -11,7 +11,6 @@ from xpsample.core.hyperparameters import settings
 from xpsample.core.registry import to_host
 from xpsample.gradients.choices import Evaluations, Functions
 from xpsample.kernels.compose import on_target
-from xpsample.kernels.kernel import advance
 from xpsample.sampling.noise import Portable
 from xpsample.spaces.space import as_floating
 from xpsample.targets import BoundTarget
@@ -80,7 +79,7 @@ def miscounted(scenario: Scenario, device: DeviceDtype, x0: Any, steps: int = 8)
     noise = Portable(11).block(device.backend, kernel.noise(x0), 0, steps, as_floating(device.backend.xp, x0))
     for i in range(steps):
         counter.spent = NONE
-        state, info = advance(kernel, target, state, {name: block[i, ...] for name, block in noise.items()})
+        state, info = kernel.advance(target, state, {name: block[i, ...] for name, block in noise.items()})
         said = stated(info.evaluations, math.prod(x0.shape[:-1]))
         if said != counter.spent:
             return f"step {i + 1} says {_shown(said)} and evaluates {_shown(counter.spent)}"

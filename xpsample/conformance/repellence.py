@@ -19,7 +19,6 @@ from xpsample.core.arrays import Array
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.kernels import Kernel, with_position
-from xpsample.kernels.kernel import advance
 from xpsample.sampling.noise import Portable
 from xpsample.spaces import Discrete
 from xpsample.srld import SRLD, Thinned
@@ -43,8 +42,8 @@ def repellence(scenario: Scenario, device: DeviceDtype, x0: Array, steps: int = 
         z = {name: rows[i, ...] for name, rows in noise.items()}
         here, x = tilted.with_data({"theta": state.theta, "alpha": state.alpha}), state.point.x
         with np.errstate(all="ignore"):
-            new, _ = advance(kernel, bound, state, z)
-            moved, _ = advance(base, here, with_position(state.base, here.evaluate(x)), z)
+            new, _ = kernel.advance(bound, state, z)
+            moved, _ = base.advance(here, with_position(state.base, here.evaluate(x)), z)
             x = moved.point.x
             theta = state.theta + new.gamma[..., None] * (_feature(plain, x, tilt) - state.theta)
         for ours, theirs in ((x, new.point.x), (theta, new.theta)):
@@ -123,9 +122,9 @@ def self_repulsion(scenario: Scenario, device: DeviceDtype, x0: Array, steps: in
     for i in range(steps):
         here = repelled.with_data(tuple(_repelling(kernel, visited)))
         z = {name: rows[i, ...] for name, rows in noise.items()}
-        expected, _ = advance(base, here, with_position(state.base, here.evaluate(state.point.x)), z)
+        expected, _ = base.advance(here, with_position(state.base, here.evaluate(state.point.x)), z)
         visited.append(state.point.x)
-        state, _ = advance(kernel, bound, state, z)
+        state, _ = kernel.advance(bound, state, z)
         deviation = np.abs(to_host(expected.point.x) - to_host(state.point.x)).max()
         largest = max(largest, float(deviation)) if np.isfinite(deviation) else np.inf
     return largest

@@ -222,8 +222,9 @@ class FrozenDataclass(ABC):
                 object.__setattr__(self, f.name, check(f.name, value))
             if derive is not None:
                 object.__setattr__(self, f"_{f.name}", derive(f.name, getattr(self, f.name)))
-        if hasattr(self, "__check_init__"):
-            self.__check_init__()
+        for cls in reversed(type(self).__mro__):  # those of base classes, too, as in Equinox
+            if "__check_init__" in vars(cls):
+                vars(cls)["__check_init__"](self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")

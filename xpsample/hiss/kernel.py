@@ -18,7 +18,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.hiss.smoothed import Conditional, Logistic, Smoothing
 from xpsample.kernels.compose import check_base, nested, unnested
 from xpsample.kernels.discrete.common import choose_or_stay, space_of
-from xpsample.kernels.kernel import ChainState, Info, Kernel, advance, metropolis, with_position
+from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, with_position
 from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -167,7 +167,7 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
 
             def refine(i: Any, carry: tuple[Any, _StepSums]) -> tuple[Any, _StepSums]:
                 base, sums = carry
-                base, info = advance(self.base, joint, base, unnested(noise, g, i))
+                base, info = self.base.advance(joint, base, unnested(noise, g, i))
                 return base, sums.plus(info)._replace(refined=sums.refined + info.acceptance_probability)
 
             return target.backend.repeat(self.refinements, refine, (with_position(base, joint.from_base(point)), sums))

@@ -18,7 +18,7 @@ _NAMES = {
     "ensemble": "DifferentialEvolution Ensemble Stretch",
     "hmc": "HMC",
     "independent": "IndependentMH",
-    "kernel": "ChainState Info Kernel MemorylessKernel advance freeze metropolis none_frozen normal_like select "
+    "kernel": "ChainState Info Kernel MemorylessKernel freeze metropolis none_frozen normal_like select "
     "uniform_like uniform_per_chain with_position",
     "mala": "MALA",
     "mams": "MAMS MAMSInfo",

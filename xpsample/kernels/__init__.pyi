@@ -41,7 +41,6 @@ from xpsample.kernels.kernel import ChainState as ChainState
 from xpsample.kernels.kernel import Info as Info
 from xpsample.kernels.kernel import Kernel as Kernel
 from xpsample.kernels.kernel import MemorylessKernel as MemorylessKernel
-from xpsample.kernels.kernel import advance as advance
 from xpsample.kernels.kernel import freeze as freeze
 from xpsample.kernels.kernel import metropolis as metropolis
 from xpsample.kernels.kernel import none_frozen as none_frozen

@@ -16,7 +16,7 @@ from xpsample.core.hyperparameters import PER_CHAIN, arguments, settings, with_a
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import kernels_inside
-from xpsample.kernels.kernel import Kernel, advance, with_position
+from xpsample.kernels.kernel import Kernel, with_position
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
@@ -93,7 +93,7 @@ class AdaptedKernel(Kernel[AdaptedState, Any]):
     def step(self, target: BoundTarget, state: AdaptedState, noise: dict[str, Array]) -> tuple[AdaptedState, Any]:
         xp = target.xp
         kernel = self._with_values(xp, state.memory)
-        base, info = advance(kernel, target, state.base, noise)
+        base, info = kernel.advance(target, state.base, noise)
         n, dtype = state.n + 1, info.acceptance_probability.dtype
         seen = StepRecord(
             backend=target.backend,

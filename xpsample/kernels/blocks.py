@@ -12,7 +12,7 @@ from xpsample.core.fields import checked
 from xpsample.core.hyperparameters import OF_A_PART, check_hyperparameters
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import Shaped, check_base, kernels_inside
-from xpsample.kernels.kernel import Info, Kernel, advance, with_position
+from xpsample.kernels.kernel import Info, Kernel, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.spaces.named import Named, States
 from xpsample.spaces.space import Real, Space
@@ -84,7 +84,7 @@ class Block(Kernel[BlockState, Any]):
         return self.base.noise(own)
 
     def step(self, target: BoundTarget, state: BlockState, noise: dict[str, Array]) -> tuple[BlockState, Any]:
-        base, info = advance(self.base, self._given_others(target, state.point), state.base, noise)
+        base, info = self.base.advance(self._given_others(target, state.point), state.base, noise)
         return BlockState(base), info
 
     def on_target(self, target: BoundTarget, x: Array) -> "Block":

@@ -95,6 +95,21 @@ class Kernel(FrozenDataclass, Generic[State, StepInfo]):
         matrix: Covariance = self.derived(name)
         return matrix
 
+    def advance(self, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
+        """One step on a target that may have changed since the last one: the point is evaluated again first.
+
+        Wrappers call it in place of `step`. For a target that stays the same it is that step. What the point
+        costs is counted.
+        """
+        if "point" not in state._fields:  # of a wrapper, which calls `advance` of the kernel inside
+            return self.step(target, state, noise)
+        current = target.refresh(state.point)
+        if current is state.point:
+            return self.step(target, state, noise)
+        info: Any
+        new, info = self.step(target, state._replace(point=current), noise)
+        return new, info._replace(evaluations=target.costs.refresh.plus(info.evaluations))
+
     @abstractmethod
     def init(self, target: BoundTarget, x: Array) -> State:
         """The state at the start positions x, shape ``(*chains, dim)``: a NamedTuple of arrays with a ``point``."""
@@ -115,36 +130,11 @@ class MemorylessKernel(Kernel[ChainState, StepInfo]):
         return ChainState(target.evaluate(x))
 
 
-def advance(kernel: Any, target: BoundTarget, state: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
-    """One step of a kernel on a target that may have changed since the last one: its point is evaluated again first.
-
-    Wrappers call it in place of ``kernel.step``. For a target that stays the same it is that step.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    target, state, noise
-        As in `Kernel.step`.
-
-    Returns
-    -------
-    state, info
-        Evaluations include those of the point.
-    """
-    if "point" not in state._fields:  # a wrapper, which does so for the kernel inside
-        return kernel.step(target, state, noise)
-    current = target.refresh(state.point)
-    if current is state.point:
-        return kernel.step(target, state, noise)
-    state, info = kernel.step(target, state._replace(point=current), noise)
-    return state, info._replace(evaluations=target.costs.refresh.plus(info.evaluations))
-
-
 def with_position(state: Any, point: Point) -> Any:
     """A kernel's state moved to another position, with all else that it holds (histories, step counts) kept.
 
     A wrapper's state holds that of the kernel inside as ``base``, whose point carries the wrapper's own in ``base``;
-    what the inner point says beside that is out of date, and is evaluated by `advance`.
+    what the inner point says beside that is out of date, and is evaluated by `Kernel.advance`.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.fields import count, flag
 from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.compose import check_base, rules_inside
-from xpsample.kernels.kernel import Kernel, advance, with_position
+from xpsample.kernels.kernel import Kernel, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -119,7 +119,7 @@ class Minibatch(Kernel[Any, Any]):
 
     def step(self, target: BoundTarget, state: MinibatchState, noise: dict[str, Array]) -> tuple[MinibatchState, Any]:
         batch = target.with_data(draw_rows(target.xp, target.data, noise["rows"]))
-        base, info = advance(self.base, batch, state.base, noise)
+        base, info = self.base.advance(batch, state.base, noise)
         return MinibatchState(base), info
 
 

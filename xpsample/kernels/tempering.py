@@ -19,7 +19,7 @@ from xpsample.core.specs import Specs, Uniform
 from xpsample.core.tree import dtype_name
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import Shaped, check_base, nested, unnested
-from xpsample.kernels.kernel import Kernel, advance, select, with_position
+from xpsample.kernels.kernel import Kernel, select, with_position
 from xpsample.kernels.tempering_state import COLD, TemperingState, at_the_ends, on_ladder
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
@@ -149,7 +149,7 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
         if not isinstance(self.betas, tuple):  # in a warm-up
             state = on_ladder(xp, state, self.betas)
         rungs, n = state.betas.shape[0], state.n + 1
-        base, info = advance(self.base, annealed(target, state.betas), state.base, unnested(noise))
+        base, info = self.base.advance(annealed(target, state.betas), state.base, unnested(noise))
         log_ratio = swap_log_ratio(state.betas, log_density_ratio(target, base.point.base))
         log_ratio = xp.where(xp.isfinite(log_ratio), log_ratio, -xp.inf)
         turn, turns = self._turns(xp, n, log_ratio)

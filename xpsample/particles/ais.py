@@ -19,7 +19,7 @@ from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.kernels.compose import check_base, check_given
 from xpsample.kernels.following import Piloted, following
-from xpsample.kernels.kernel import Kernel, advance
+from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
 from xpsample.particles.errors import error_holds, ess_of, judge_weights
@@ -155,7 +155,7 @@ class AIS(Piloted):
         increment = (later - now) * log_density_ratio(target, state.point)
         log_weight = state.log_weight + target.xp.where(later > now, increment, 0.0)
         kernel = at_step(target.xp, self.base, state.n, state.point.x.ndim - 1)
-        base, info = advance(kernel, annealed(target, later), state.base, noise)
+        base, info = kernel.advance(annealed(target, later), state.base, noise)
         return AISState(base, state.betas, log_weight, state.n + 1), info
 
 

@@ -20,7 +20,7 @@ from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.compose import check_base, check_given, nested, unnested
-from xpsample.kernels.kernel import Info, Kernel, advance, with_position
+from xpsample.kernels.kernel import Info, Kernel, with_position
 from xpsample.kernels.schedules import row
 from xpsample.kernels.traits import Trait
 from xpsample.particles.ladders import ladder_array
@@ -157,7 +157,7 @@ class Annealed(Kernel[AnnealedState, Info]):
 
         def move(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
             base, done = carry
-            base, info = advance(self.base, level, base, unnested(noise, i))
+            base, info = self.base.advance(level, base, unnested(noise, i))
             return base, done.plus(Info.of(info, self.steps))
 
         zero = xp.zeros_like(none, dtype=xp.int32)  # per chain, as some kernels count

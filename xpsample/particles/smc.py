@@ -25,7 +25,7 @@ from xpsample.diagnostics.temperatures import judge_annealing
 from xpsample.kernels.adapted import AdaptedKernel
 from xpsample.kernels.compose import check_base, of_move, of_moves
 from xpsample.kernels.following import follow, following, of_chains, with_chains
-from xpsample.kernels.kernel import Info, Kernel, advance
+from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.schedules import at_step, row
 from xpsample.kernels.traits import Trait
 from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost, judge_weights
@@ -205,12 +205,12 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     def _moved(self, kernel: Kernel, member: BoundTarget, base: Any, noise: dict[str, Array]) -> tuple[Any, Any]:
         """The particles after all moves at one temperature."""
-        base, info = advance(kernel, member, base, of_move(noise, self.moves, 0))
+        base, info = kernel.advance(member, base, of_move(noise, self.moves, 0))
         if self.moves == 1:
             return base, info
 
         def one(i: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
-            base, info = advance(kernel, member, carry[0], of_move(noise, self.moves, i + 1))
+            base, info = kernel.advance(member, carry[0], of_move(noise, self.moves, i + 1))
             return base, carry[1].plus(Info.of(info, self.moves))
 
         return member.backend.repeat(self.moves - 1, one, (base, Info.of(info, self.moves)))

@@ -23,7 +23,7 @@ from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.core.version import __version__
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.kernel import Info, Kernel, advance
+from xpsample.kernels.kernel import Info, Kernel
 from xpsample.sampling.eager import ADVICE
 from xpsample.sampling.noise import NoiseSource, Replay, as_noise_source
 from xpsample.spaces.named import Named
@@ -97,7 +97,7 @@ class Program:
     def advance(self, data: tree.Tree = None, values: Mapping[str, Any] | None = None) -> Step:
         """The kernel's step on the target."""
         kernel = with_arguments(self.kernel, values) if values else self.kernel
-        return partial(advance, kernel, self._target(data))
+        return partial(kernel.advance, self._target(data))
 
     def _target(self, data: tree.Tree) -> BoundTarget:
         return self.target if data is None else self.target.with_data(data)

@@ -21,7 +21,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.adapted import AdaptedKernel
 from xpsample.kernels.compose import check_base
 from xpsample.kernels.following import follow, following
-from xpsample.kernels.kernel import Info, Kernel, State, advance, normal_like, select, with_position
+from xpsample.kernels.kernel import Info, Kernel, State, normal_like, select, with_position
 from xpsample.kernels.traits import Trait
 from xpsample.particles.weights import NEEDED_TO_WEIGH
 from xpsample.targets.bound import BoundTarget
@@ -273,7 +273,7 @@ class Reversible(Move[Any]):
         self, before: BoundTarget, after: BoundTarget, state: Any, noise: dict[str, Array]
     ) -> tuple[Any, None, Info]:
         state = follow(self._moving, after, state, state.point)
-        state, info = advance(self._moving, after, state, noise)
+        state, info = self._moving.advance(after, state, noise)
         return state, None, info
 
 

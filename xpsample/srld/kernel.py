@@ -17,7 +17,7 @@ from xpsample.core.tree import Tree
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.adapted import warming
 from xpsample.kernels.compose import check_base
-from xpsample.kernels.kernel import Kernel, advance
+from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
@@ -201,7 +201,7 @@ class SRLD(Kernel[SRLDState, Any]):
             alpha, strength = self._strength.update(xp, ready, alpha, point.score, force, strength)
         alpha_now = xp.where(ready, alpha, 0.0)
         repelled = Repelled(target, past, alpha_now, self.kernel, sigma, self.base.requires)
-        base, info = advance(self.base, repelled, state.base, noise)
+        base, info = self.base.advance(repelled, state.base, noise)
         if isinstance(self._strength, Waiting):  # a warm-up: the past has not begun
             return state._replace(base=base), info
         memory = self.history.push(xp, state.past, state.n, point)

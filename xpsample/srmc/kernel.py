@@ -21,7 +21,7 @@ from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.adapted import warming
 from xpsample.kernels.blocks import has_blocks
 from xpsample.kernels.compose import check_base
-from xpsample.kernels.kernel import Info, Kernel, advance
+from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
@@ -242,7 +242,7 @@ class SRMC(Kernel[SRMCState, Any]):
     def step(self, target: BoundTarget, state: SRMCState, noise: dict[str, Array]) -> tuple[SRMCState, Any]:
         xp, alpha = target.xp, self._strength.now(state.alpha)
         tilted = self._tilted(target, state.theta, alpha, state.point)
-        base, info = advance(self.base, tilted, state.base, noise)
+        base, info = self.base.advance(tilted, state.base, noise)
 
         n, point = state.n + 1, base.point.base
         score = self._tilt.feature(target, point)
