@@ -148,12 +148,21 @@ def test_a_class_checks_fields_together_and_a_subclass_is_frozen_too():
     assert Named(0.5) == Named(0.5) and Interval(0.5) != Interval(0.5)
 
 
-def test_a_post_init_that_would_replace_the_checks_is_refused():
-    with pytest.raises(
-        TypeError, match=r"Mine.__post_init__ would replace the checks of the fields: name it __check_in"
-    ):
+def test_what_would_take_the_checks_from_a_subclass_is_refused():
+    with pytest.raises(TypeError, match=r"Steady.step_size is declared in a base class and would lose its checks"):
 
-        class Mine(xps.kernels.Kernel):
+        class Steady(Walk):
+            step_size = 0.5
+
+    with pytest.raises(TypeError, match=r"Mine.__init__ would replace the checks of the fields"):
+
+        class Mine(Walk):
+            def __init__(self):
+                pass
+
+    with pytest.raises(TypeError, match=r"Post.__post_init__ would replace the checks of the fields"):
+
+        class Post(xps.kernels.Kernel):
             def __post_init__(self):
                 pass
 

@@ -42,7 +42,8 @@ def checked(
     default : optional
         Without one the field must be given.
     derive : callable, optional
-        ``derive(name, value)`` returns what steps use in place of the value, ``self.derived(name)``.
+        ``derive(name, value)`` returns what steps use in place of the value, ``self.derived(name)``; it is called for
+        None, too. While a rule tunes the field, the rule's value stands for what is derived.
     factory : callable, optional
         ``factory(owner)`` returns the value that stands for None, from the other fields.
     tune : Rule, optional
@@ -201,10 +202,15 @@ class FrozenDataclass(ABC):
 
     def __init_subclass__(cls, eq: bool = False, **settings: Any) -> None:
         super().__init_subclass__()
-        if "__post_init__" in vars(cls):
-            raise TypeError(
-                f"{cls.__name__}.__post_init__ would replace the checks of the fields: name it __check_init__"
-            )
+        for name in ("__init__", "__post_init__"):
+            if name in vars(cls):
+                raise TypeError(f"{cls.__name__}.{name} would replace the checks of the fields: name it __check_init__")
+        for f in getattr(cls, "_declared", ()):
+            if "check" in f.metadata and f.name in vars(cls) and not isinstance(vars(cls)[f.name], Field):
+                raise TypeError(
+                    f"{cls.__name__}.{f.name} is declared in a base class and would lose its checks: declare it again, "
+                    f"such as {f.name}: float = parameter(default={vars(cls)[f.name]!r})"
+                )
         made: Any = dataclass(frozen=True, eq=eq, **settings)(cls)
         del made.__setattr__, made.__delattr__  # those of the base class stand for them, also if there is a decorator
         cls._declared = fields(made)

@@ -16,7 +16,7 @@ from xpsample.core.hyperparameters import PER_CHAIN, arguments, settings, with_a
 from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.kernels.compose import kernels_inside
-from xpsample.kernels.kernel import Kernel, with_position
+from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget, counter
@@ -35,10 +35,6 @@ class AdaptedState(NamedTuple):
     def point(self) -> Point:
         """The kernel's own."""
         return self.base.point
-
-    def with_position(self, point: Point) -> "AdaptedState":
-        """The kernel's state moved to another position."""
-        return self._replace(base=with_position(self.base, point))
 
 
 class AdaptedKernel(Kernel[AdaptedState, Any]):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.covariance import Covariance
+from xpsample.core.errors import FunctionError, HyperparameterError
 from xpsample.core.fields import FrozenDataclass
 from xpsample.core.special import minimum_with_zero
 from xpsample.core.specs import Normal, Specs, Uniform
@@ -133,8 +134,9 @@ class MemorylessKernel(Kernel[ChainState, StepInfo]):
 def with_position(state: Any, point: Point) -> Any:
     """A kernel's state moved to another position, with all else that it holds (histories, step counts) kept.
 
-    A wrapper's state holds that of the kernel inside as ``base``, whose point carries the wrapper's own in ``base``;
-    what the inner point says beside that is out of date, and is evaluated by `Kernel.advance`.
+    A wrapper's state has the state of the kernel inside as ``base``. If that kernel moves on the wrapper's own target,
+    both have the same point. Else its point has the wrapper's in ``base``, and its other values are out of date, which
+    `Kernel.advance` evaluates.
 
     Parameters
     ----------
@@ -147,7 +149,13 @@ def with_position(state: Any, point: Point) -> Any:
         return state._replace(point=point)
     if hasattr(state, "with_position"):
         return state.with_position(point)
-    inner = state.base.point._replace(x=point.x, base=point)
+    if "base" not in state._fields:
+        raise HyperparameterError(
+            f"{type(state).__name__} has neither a field point, nor a field base with the state of the kernel inside, "
+            "nor a method with_position: a kernel around it cannot move it"
+        )
+    inner = state.base.point
+    inner = point if inner is state.point else inner._replace(x=point.x, base=point)
     return state._replace(base=with_position(state.base, inner))
 
 
@@ -225,6 +233,11 @@ def metropolis(
     diverged = ~finite if max_energy_error == math.inf else ~(finite & (log_ratio >= -max_energy_error))
     if target.constrained:
         diverged = diverged & (proposal.log_density != -math.inf) & (current.log_density != -math.inf)
+    if log_ratio.shape != uniform.shape:
+        raise FunctionError(
+            f"the log ratio of a kernel must have the shape of the chains, {tuple(uniform.shape)}; got "
+            f"{tuple(log_ratio.shape)}: sum over the last axis, axis=-1"
+        )
     spent = target.costs.evaluate if evaluations is None else evaluations
     return select_point(xp, accept, proposal, current), Info(probability, accept, diverged, spent)
 

@@ -13,7 +13,7 @@ from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.fields import count, flag
 from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.compose import check_base, rules_inside
-from xpsample.kernels.kernel import Kernel, with_position
+from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -29,10 +29,6 @@ class MinibatchState(NamedTuple):
     def point(self) -> Point:
         """The kernel's inside."""
         return self.base.point
-
-    def with_position(self, point: Point) -> "MinibatchState":
-        """The state moved to another position."""
-        return MinibatchState(with_position(self.base, point))
 
 
 class Minibatch(Kernel[Any, Any]):

@@ -10,7 +10,7 @@ from array_api_compat import device as device_of
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Abandoned, Buffers, Carry, Driven, DrivenProgram, Source, StopFlag
-from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.sampling.noise import cut
 
 STACKED = 128
@@ -108,6 +108,7 @@ def eager_drive(
             kept += rows
             if stop_flag():
                 break
+        _check_dtype(state, carry)
         if kept:
             buffers = _with_rows(program, buffers, schedule.rows(lo), kept, write)
         if infos:
@@ -136,6 +137,16 @@ def _noise(
             yield lo, (dict(zip(block, row, strict=True)) for row in numbers)
             del numbers
         del block
+
+
+def _check_dtype(state: Any, carry: Carry) -> None:
+    """Raise FunctionError for a kernel whose steps change the dtype of the positions."""
+    now, before = state.point.x.dtype, carry.state.point.x.dtype
+    if now != before:
+        raise FunctionError(
+            f"a step of the kernel made {now} positions of {before} ones: np.sqrt and other functions of a Python "
+            "number give float64. Write value**0.5, or convert the number"
+        )
 
 
 def _with_rows(
