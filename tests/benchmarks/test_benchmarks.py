@@ -33,7 +33,7 @@ NO_ALGORITHM = {
     "strength",
     "tempering_state",
     "traits",
-    "tuning",
+    "adapted",
 }
 """Files of xpsample/kernels that other kernels are built with."""
 

@@ -38,7 +38,7 @@ def checked(
     ----------
     check : callable
         ``check(name, value)`` returns what the field holds, or raises HyperparameterError. It is not called for None
-        where that is the default, nor for a rule in a field that is tuned. None where `derive` checks.
+        or a rule in a field that is None by default, or tuned. None where `derive` checks.
     default : optional
         Without one the field must be given.
     derive : callable, optional
@@ -104,10 +104,6 @@ def parameter(
     ...     requires = noise = init = step = None
     >>> Walk(step_size=0.5)
     Walk(step_size=0.5)
-    >>> Walk(step_size=0)
-    Traceback (most recent call last):
-    ...
-    xpsample.core.errors.HyperparameterError: step_size must be greater than 0; got 0
     """
     check = partial(check_range, **_range(gt, ge, lt, le))
     return checked(check, default=default, tune=tune, unless=unless, only_with=only_with, kind=PER_CHAIN)
@@ -222,9 +218,9 @@ class FrozenDataclass(ABC):
             if getattr(self, f.name) is None and f.metadata["factory"] is not None:
                 object.__setattr__(self, f.name, f.metadata["factory"](self))
             value, check, derive = getattr(self, f.name), f.metadata["check"], f.metadata["derive"]
-            unset = f.metadata["optional"] and value is None
-            tuned = isinstance(value, ToBeTuned) and (f.metadata["optional"] or "tuned" in f.metadata)
-            if not (check is None or unset or tuned):
+            optional = f.metadata["optional"] or "tuned" in f.metadata
+            unset = optional and (value is None or isinstance(value, ToBeTuned))
+            if not (check is None or unset):
                 object.__setattr__(self, f.name, check(f.name, value))
             if derive is not None:
                 object.__setattr__(self, f"_{f.name}", derive(f.name, getattr(self, f.name)))
