@@ -98,13 +98,13 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker tells what it left out: the same as all others."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["unset"] = session.config.stash.get(LEFT_OUT, {})
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, {})
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Keep what a worker told."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("unset", {})
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", {})
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -34,7 +34,7 @@ def test_a_gaussian_is_exact(typed_library):
     np.testing.assert_allclose(typed_library.host(found.mass), PRECISION, rtol=1e-3 if rough else 1e-8, atol=1e-4)
     exact = 1.5 * math.log(2 * math.pi) - 0.5 * np.linalg.slogdet(PRECISION)[1]
     assert found.log_normalizer.value == pytest.approx(exact, abs=1e-4 if rough else 1e-10)
-    assert found.evaluations.hvp == 6 and found.unset == 0
+    assert found.evaluations.hvp == 6 and found.left_out == 0
 
 
 def test_a_logistic_regression_is_that_of_newtons_method():
@@ -78,7 +78,7 @@ def test_paths_that_end_at_no_mode_are_left_out():
         hvp=lambda x, v: np.where(np.abs(x) < 1, 3 * x**2 - 1, 2.0) * v,
     )
     found = xps.Laplace().fit(target, np.array([[0.5], [-0.3], [2.0]]), seed=0)
-    assert found.unset == 1 and found.findings[0].kind == "paths"
+    assert found.left_out == 1 and found.findings[0].kind == "paths"
     np.testing.assert_allclose(found.means, 0.0, atol=1e-4)
     flat = xps.Target(lambda x: 0.0 * x[..., 0], score=lambda x: 0.0 * x, hvp=lambda x, v: 0.0 * v)
     with pytest.warns(ConvergenceWarning, match="8 of 8 paths"):

@@ -71,7 +71,7 @@ def test_a_gaussian_is_found():
     np.testing.assert_allclose(found.mass.product(found.covariance.product(np.eye(3))), np.eye(3), atol=1e-8)
     value, error, _ = found.log_normalizer
     assert abs(value - LOG_Z) < 4 * error + 1e-6
-    assert found.k_hat < LARGEST_INDEX and found.findings == () and found.unset == 0
+    assert found.k_hat < LARGEST_INDEX and found.findings == () and found.left_out == 0
     assert found.evaluations.log_density > len(found.log_weights) == 1000
 
 

@@ -81,8 +81,8 @@ def _compas(arrays):
         writer.writerow([*counts, sex, race, "a, b", days, recid, degree, score, counts[0], y])
 
     # One row for each reason to leave a row out, before the first; the days of those that stay reach both bounds.
-    unset = [("", 0, "F", "Low"), (31, 0, "F", "Low"), (-31, 0, "M", "Low"), (0, -1, "F", "Low")]
-    for days, recid, degree, score in [*unset, (0, 0, "O", "Low"), (0, 0, "F", "N/A")]:
+    left_out = [("", 0, "F", "Low"), (31, 0, "F", "Low"), (-31, 0, "M", "Low"), (0, -1, "F", "Low")]
+    for days, recid, degree, score in [*left_out, (0, 0, "O", "Low"), (0, 0, "F", "N/A")]:
         row([1, 0, 0, 0, 30], "Male", "Other", days, recid, degree, score, 0)
     for i, (counts, sex, race, y) in enumerate(
         zip(arrays["numeric"], arrays["sex"], arrays["race"], arrays["y"], strict=True)

@@ -73,7 +73,7 @@ class Approximation:
         Log density of the target minus that of the mixture.
     evaluations : Evaluations
         Of the user's functions, all paths and draws together.
-    unset : int
+    left_out : int
         Paths that led to no Gaussian.
     """
 
@@ -83,7 +83,7 @@ class Approximation:
     draws: Array
     log_weights: np.ndarray
     evaluations: Evaluations
-    unset: int
+    left_out: int
 
     @property
     def mean(self) -> Array:
@@ -126,8 +126,8 @@ class Approximation:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Paths that led to no Gaussian, and weights that are not to be trusted."""
-        k, paths = self.k_hat, self.unset + len(self.elbos)
-        found = [no_gaussian(self.unset, paths)] if self.unset else []
+        k, paths = self.k_hat, self.left_out + len(self.elbos)
+        found = [no_gaussian(self.left_out, paths)] if self.left_out else []
         if k > LARGEST_INDEX:
             found.append(
                 Finding(
@@ -236,7 +236,7 @@ class ByGaussians(StartMethod, FrozenDataclass, eq=True):
         """Those of paths that begin at x, ``(paths, 1, dim)``, and what they took."""
 
 
-def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evaluations, unset: int) -> Approximation:
+def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evaluations, left_out: int) -> Approximation:
     """Draws of each Gaussian by normals (paths, n, dim), with their weights under the mixture of all."""
     xp, (paths, n, dim) = bound.xp, normals.shape
 
@@ -263,7 +263,7 @@ def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evalua
         draws,
         to_host(log_weights).astype(np.float64),
         spent.plus(bound.costs.log_density.times(paths * n)),
-        unset,
+        left_out,
     )
 
 
@@ -300,14 +300,14 @@ def ascent(bound: BoundTarget) -> Callable[[Array], Ascent]:
     return evaluate
 
 
-def no_gaussian(unset: int, paths: int) -> Finding:
+def no_gaussian(left_out: int, paths: int) -> Finding:
     """That paths led to no Gaussian."""
-    rest = "the start positions are random ones" if unset == paths else "the other paths found the start positions"
+    rest = "the start positions are random ones" if left_out == paths else "the other paths found the start positions"
     return Finding(
         "paths",
-        f"{unset} of {paths} paths of a start method led to no Gaussian, since the log density rises without end or "
+        f"{left_out} of {paths} paths of a start method led to no Gaussian, since the log density rises without end or "
         f"to a bound, or is flat, where they went; {rest}",
-        float(unset),
+        float(left_out),
         "look for a parameter without a prior, or start closer; Pathfinder needs no mode, as Laplace does",
     )
 

@@ -194,8 +194,8 @@ def open_datatree(where: str, rows: int) -> Any:
 
         def dataset(group: str, names: list[str], kept: list[str]) -> Any:
             """Some of the arrays of a group, and the labels of their axes."""
-            unset = [name for name in names if name not in kept]
-            settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": unset}
+            left_out = [name for name in names if name not in kept]
+            settings: dict[str, Any] = {"consolidated": False, "chunks": None, "drop_variables": left_out}
             return xarray.open_dataset(where, engine="zarr", group=group, **settings).isel(draw=slice(rows))
 
         def datasets(group: str, names: list[str]) -> Any:
