@@ -108,10 +108,11 @@ class _CompiledStep:
 
     def __call__(self, target: BoundTarget, state: Any, noise: dict[str, torch.Tensor]) -> tuple[Any, Any]:
         if self._ran:
+            errors = importlib.import_module("torch._dynamo").exc
             try:
                 return self._run(target, state, noise)
-            except importlib.import_module("torch._dynamo").exc.Unsupported:
-                pass  # it is compiled again, for what its functions read has changed
+            except (errors.Unsupported, getattr(errors, "FailOnRecompileLimitHit", errors.Unsupported)):
+                pass  # what its functions read has changed: compiled again below
         try:
             with _lock, _compiling():
                 made = self._run(target, state, noise)
