@@ -59,6 +59,27 @@ def test_chains_that_feel_only_those_before_them():
         run(xps.Target(lambda x: np.cumsum(normal(x), axis=0)), xps.RWM(1.0), np.zeros((4, 2)))
 
 
+@pytest.mark.parametrize("start", ["all at one point", "apart", "two groups"])
+@pytest.mark.parametrize("read", [lambda x: x[..., :1, :], lambda x: x[..., ::2, :].mean(-2)[..., None, :]])
+def test_chains_that_feel_some_chains(read, start):
+    """The first chain alone, or the mean of the even ones."""
+    with pytest.raises(LogDensityError, match=f"{COUPLED}|depends on the chain's index"):
+        run(xps.Target(lambda x: normal(x - 0.5 * read(x))), xps.RWM(1.0), np.array(STARTS[start]))
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("shape", [(5, 1), (3, 5, 1)])
+def test_as_many_rows_as_chains(library, shape):
+    """Without an axis for the rows chain i samples the posterior given row i alone."""
+    y = np.asarray([0.1, 0.2, 0.15, 0.05, 0.12])
+    for x0 in (np.zeros(shape), np.random.default_rng(0).normal(size=shape)):
+        wrong = xps.Target(lambda x, y: -0.5 * (y - x[..., 0]) ** 2, data=y)
+        with pytest.raises(LogDensityError, match=r"depends on the chain's index.*sum over it"):
+            run(wrong, xps.RWM(1.0), library.array(x0))
+        right = xps.Target(lambda x, y: normal(y - x[..., :1]), data=y)
+        assert run(right, xps.RWM(1.0), library.array(x0)).draws.shape == (3, *shape)
+
+
 def test_a_softmax_over_the_chains():
     torch = pytest.importorskip("torch")
     target = xps.Target(lambda x: torch.log_softmax(-0.5 * torch.sum(x**2, -1), 0))
@@ -149,11 +170,17 @@ def test_models_and_families():
 
 
 def test_chains_with_data_of_their_own(library):
-    """Groups and chains may have data, and others where they start."""
+    """Groups may have data of their own, and chains may not: their draws would be of different distributions."""
     x0 = library.array(np.random.default_rng(0).normal(size=(3, 4, 2)))
-    for axes in ((3, 1, 2), (3, 4, 2), (1, 4, 2)):
+
+    def runs(axes):
         middle = np.random.default_rng(1).normal(size=axes)
-        assert run(xps.Target(lambda x, m: normal(x - m), data=middle), xps.RWM(1.0), x0).draws.shape == (3, 3, 4, 2)
+        return run(xps.Target(lambda x, m: normal(x - m), data=middle), xps.RWM(1.0), x0)
+
+    assert runs((3, 1, 2)).draws.shape == (3, 3, 4, 2)
+    for axes in ((3, 4, 2), (1, 4, 2)):
+        with pytest.raises(LogDensityError, match=r"at one position chain 0 gets.*positions \(groups, chains, dim\)"):
+            runs(axes)
 
 
 def test_products_of_matrices_that_round(typed_library):

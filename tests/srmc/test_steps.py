@@ -102,7 +102,7 @@ def test_a_history_to_start_from(library):
 
 def test_a_frozen_history_samples_the_tilted_target(library):
     """SRMC with theta fixed is the base kernel on the density that Eq. 2 writes down."""
-    x, theta = start(5), 0.3 * start(5, seed=9)
+    x, theta = start(5)[:, None, :], 0.3 * start(5, seed=9)[:, None, :]  # groups of one chain, each with its theta
     there = library.array(theta)
     xp = library.xp
     plain = Target(

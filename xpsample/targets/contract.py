@@ -21,12 +21,13 @@ from xpsample.targets.point import Capability, Point, wanted
 
 
 def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[Array, Array], Array]]) -> None:
-    """Evaluate at a copy of the start positions, and raise LogDensityError for what breaks the contract.
+    """Evaluate at a copy of the initial positions, and raise LogDensityError for what breaks the contract.
 
-    Functions must be pure, and take each chain for itself: they write into nothing, keep what they returned, give the
-    same for the same, and what they give for a chain does not depend on where the others are. Those that stay have
-    other neighbours at a second call. The user's own functions `given`, of a position and a vector, are checked as
-    well.
+    Functions must be pure and take each chain for itself: they write into nothing, keep what they returned, return the
+    same for the same positions, and their values for a chain depend neither on the other chains nor on the chain's
+    index. At the second evaluation the chains are rolled along their last axis, so that each has another index, and
+    every other one is moved elsewhere, so that those that stay have other neighbors. Axes in front are groups, which
+    may have data of their own. The user's own functions `given`, of a position and a vector, are checked as well.
     """
 
     def evaluate(x: Array, check: Callable[..., None] = check_point) -> dict[str, Array]:
@@ -39,24 +40,31 @@ def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[
     first = _evaluate_protected(evaluate, x)
     kept = {name: np.array(to_host(part)) for name, part in first.items()}
     stay, second = np.ones(x.shape[:-1], dtype=bool), None
-    for other, stay in _neighbours(bound, x):
+    for other, stay in _rolled_with_others(bound, x):
         found = _attempt(evaluate, other)
         _check_kept(first, kept)
         if found is not None and stay.any():
             second = found
             break
     if second is None:
+        at_index = dict(kept)
         stay, second = np.ones(x.shape[:-1], dtype=bool), _evaluate_copy(evaluate, x)
+    else:
+        at_index = {name: _rolled(part, x, stay.shape) for name, part in kept.items()}
     for name, part in second.items():
-        if _where_apart(name, _chains(kept[name], x, stay), to_host(part)[stay]) is not None:
-            _refuse(name, kept, _evaluate_copy(evaluate, x), to_host(part), x, stay)
+        apart = _where_apart(name, at_index[name][stay], to_host(part)[stay])
+        if apart is not None:
+            again = to_host(_evaluate_copy(evaluate, x)[name])
+            _check_repeats(name, kept[name], again)
+            _check_index(name, evaluate, x)
+            _refuse_coupled(name, at_index[name][stay][apart], to_host(part)[stay][apart])
 
 
-def _neighbours(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarray]]:
-    """Positions where some chains stay and their neighbours go elsewhere, and which stay, on the host.
+def _rolled_with_others(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarray]]:
+    """Positions rolled along the last axis of the chains, every other one moved; and which stay, on the host.
 
-    Functions may not take what is elsewhere; then the neighbours go where others began. An axis of one chain becomes
-    one of two; before that, all go elsewhere and none stays.
+    Functions may be undefined elsewhere; then the chains that move go where they began. An axis of one chain becomes
+    one of two; before that, all are moved and none stays.
     """
     home, host = bound.backend, to_host(x)
     backend = backend_of(host)  # on the host: a library that compiles would compile each of these operations
@@ -67,17 +75,22 @@ def _neighbours(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarra
             home.from_host(np.ascontiguousarray(to_host(elsewhere(backend, space, host))), x),
             np.zeros(chains, dtype=bool),
         )
-        host = np.broadcast_to(host, (*wider, host.shape[-1]))
-    stay, axis = _every_other(wider), max((i for i, n in enumerate(chains) if n > 1), default=0)
-    begun = np.take(host, np.arange(wider[axis]) - 1, axis=axis)
+    rolled, begun = _rolled(host, x, wider), np.broadcast_to(host, (*wider, host.shape[-1]))
+    stay = _every_other(wider)
     for moved in (elsewhere(backend, space, begun), begun):
-        yield home.from_host(np.where(stay[..., None], host, to_host(moved)), x), stay
+        yield home.from_host(np.where(stay[..., None], rolled, to_host(moved)), x), stay
+
+
+def _rolled(part: np.ndarray, x: Array, chains: tuple[int, ...]) -> np.ndarray:
+    """Return values of the chains of x, (*chains, ...), rolled by one along the last axis of the chains."""
+    wide = np.broadcast_to(part, chains + part.shape[x.ndim - 1 :])
+    return np.roll(wide, 1, axis=len(chains) - 1)
 
 
 @lru_cache(maxsize=64)
 def _every_other(chains: tuple[int, ...]) -> np.ndarray:
-    """Which chains stay: those whose numbers along all axes have an even sum."""
-    return np.indices(chains).sum(axis=0) % 2 == 0
+    """Return which chains stay: those with an odd sum of indices. The first moves, as a density may read `x[0]`."""
+    return np.indices(chains).sum(axis=0) % 2 == 1
 
 
 def _attempt(evaluate: Callable[..., dict[str, Array]], x: Array) -> dict[str, Array] | None:
@@ -138,11 +151,6 @@ def _copy(x: Array) -> Array:
     return backend_of(x).from_host(np.array(to_host(x)), x)
 
 
-def _chains(part: np.ndarray, x: Array, stay: np.ndarray) -> np.ndarray:
-    """What the functions gave for the chains that stay, (chain, ...)."""
-    return np.broadcast_to(part, stay.shape + part.shape[x.ndim - 1 :])[stay]
-
-
 def _where_apart(name: str, first: np.ndarray, second: np.ndarray) -> tuple[int, ...] | None:
     """The first index at which two values differ by more than rounding; None where they do not."""
     if np.array_equal(first, second):
@@ -156,29 +164,39 @@ def _where_apart(name: str, first: np.ndarray, second: np.ndarray) -> tuple[int,
     return None if np.all(same) else tuple(int(i) for i in np.argwhere(~same)[0])
 
 
-def _refuse(
-    name: str,
-    kept: Mapping[str, np.ndarray],
-    again: Mapping[str, Array],
-    beside: np.ndarray,
-    x: Array,
-    stay: np.ndarray,
-) -> NoReturn:
-    """Raise LogDensityError: of a function that is not the same twice, or else of one that couples chains."""
-    first, second = kept[name], to_host(again[name])
-    at = _where_apart(name, first, second)
+def _check_repeats(name: str, first: np.ndarray, again: np.ndarray) -> None:
+    at = _where_apart(name, first, again)
     if at is not None:
         raise LogDensityError(
-            f"the {name} is {first[at]:.6g} and then {second[at]:.6g} at one position (index {at}): a function of a "
+            f"the {name} is {first[at]:.6g} and then {again[at]:.6g} at one position (index {at}): a function of a "
             "target depends on its arguments alone, and writes into none of them. What is random, such as dropout, is "
             "switched off (module.eval())"
         )
-    alone, beside = _chains(first, x, stay), beside[stay]
-    at = _where_apart(name, alone, beside)
-    assert at is not None
+
+
+def _check_index(name: str, evaluate: Callable[[Array], dict[str, Array]], x: Array) -> None:
+    """Raise LogDensityError if chains at one position get different values, as with one row of the data for each."""
+    if x.ndim < 2:
+        return
+    host = to_host(x)
+    together = np.array(np.broadcast_to(host[..., :1, :], host.shape))
+    values = to_host(_evaluate_copy(evaluate, backend_of(x).from_host(together, x))[name])
+    axis = x.ndim - 2
+    at = _where_apart(name, np.broadcast_to(np.take(values, [0], axis=axis), values.shape), values)
+    if at is not None:
+        start = (*at[:axis], 0, *at[axis + 1 :])
+        raise LogDensityError(
+            f"the {name} of a chain depends on the chain's index: at one position chain 0 gets {values[start]:.6g}, "
+            f"chain {at[axis]} {values[at]:.6g}. If the data have one row per chain, give rows an axis of their own "
+            "and sum over it: ((y - x[..., :1]) ** 2).sum(-1). For separate data sets, add an axis of groups: "
+            "positions (groups, chains, dim), data (groups, 1, ...)"
+        )
+
+
+def _refuse_coupled(name: str, alone: float, beside: float) -> NoReturn:
     raise LogDensityError(
-        f"the {name} of a chain changes with where the other chains are: {alone[at]:.6g} beside those of the start, "
-        f"{beside[at]:.6g} beside others. Each chain is for itself: let no sum, mean, softmax or norm go over the axes "
+        f"the {name} of a chain changes with where the other chains are: {alone:.6g} beside those of the start, "
+        f"{beside:.6g} beside others. Each chain is for itself: let no sum, mean, softmax or norm go over the axes "
         "of the chains, switch batch normalisation to evaluation (module.eval()), or lift a function of one position "
         "by batched(f)"
     )

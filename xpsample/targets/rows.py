@@ -51,9 +51,10 @@ def posterior(
     gradient : GradientChoice
         How the score is obtained when it was not given.
     sets : int
-        Leading axes of every leaf that give chains rows of their own: leaves ``(*sets, rows, ...)`` whose set axes
-        broadcast against the chain axes, as a hyper-parameter's do. 0: all chains have the same rows. `log_likelihood`
-        gets whole data as leaves ``(*sets, rows, ...)``.
+        Number of leading axes of every leaf for separate data sets: leaves ``(*sets, rows, ...)`` whose set axes
+        broadcast against the chain axes, such as ``(groups, 1, rows, ...)`` for positions ``(groups, chains, dim)``.
+        The chains of one group share their rows. 0: all chains have the same rows. `log_likelihood` receives whole
+        data as leaves ``(*sets, rows, ...)``.
 
     Returns
     -------

@@ -291,10 +291,10 @@ def _timing(run: Run[Size], split: Split, device: DeviceDtype) -> None:
     features, kernel = split.inputs.shape[2], Minibatch(ULA(STEPS[0] / split.inputs.shape[1]), BATCH)
 
     def microseconds(part: Split) -> float:
-        x0 = device.array(starts(part.inputs.shape[:1], features, run.seed))
+        x0 = device.array(starts((*part.inputs.shape[:1], 1), features, run.seed))
         # The first may compile; the shortest suffers least from what else the machine does.
         runs = [
-            run.sample(_target(part, 0), kernel, x0, 1, thinning=run.size.timed, recorders=(Draws(),))
+            run.sample(_target(part, 1), kernel, x0, 1, thinning=run.size.timed, recorders=(Draws(),))
             for _ in range(TIMED_RUNS)
         ]
         return 1e6 * min(trace.metadata["seconds"] for trace in runs) / run.size.timed
