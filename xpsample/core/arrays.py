@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol, TypeGuard, TypeVar
 
+import numpy as np
 from array_api_compat import is_array_api_obj
 
 Tree = Any
@@ -66,3 +67,14 @@ Mask = Any
 def is_array(value: object) -> TypeGuard[Array]:
     """Whether a value is an array of a library that follows the standard."""
     return is_array_api_obj(value)
+
+
+def in_order(array: np.ndarray) -> np.ndarray:
+    """Return a NumPy array with native bytes in C order, as all libraries accept it; copied only if it is not.
+
+    `torch.from_dlpack` aborts the process on negative strides, also on those of axes of length 1, which NumPy calls
+    contiguous.
+    """
+    if array.dtype.isnative and array.flags.c_contiguous and min(array.strides, default=0) >= 0:
+        return array
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")

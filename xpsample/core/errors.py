@@ -1,5 +1,7 @@
 """What goes wrong, by name. Every message says what was found and what would help."""
 
+import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,6 +120,15 @@ class DivergenceWarning(DiagnosisWarning):
 
 class RepellenceWarning(DiagnosisWarning):
     """The tilt of a score-repellent run was too strong, or did nothing."""
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called this package."""
+    stacklevel, frame = 1, inspect.currentframe()
+    # functools: a cached property of ours that is computed
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("xpsample", "functools"):
+        stacklevel, frame = stacklevel + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=stacklevel)
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """Diagnosis of a run from its draws and statistics: all findings, causes first."""
 
-import inspect
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
+from xpsample.core.errors import (
+    ConvergenceWarning,
+    DiagnosisWarning,
+    DivergenceWarning,
+    RepellenceWarning,
+    entry,
+    warn_caller,
+)
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.chains import (
     judge_acceptance,
@@ -227,10 +232,7 @@ def warn(findings: Iterable[Finding | None]) -> None:
     told = [finding for finding in findings if finding is not None and finding.kind != "few_draws"]
     for category, same in groupby(told, _category):
         lines = [f"{finding} [{entry(finding.kind, 'diagnosis')}]" for finding in same]
-        stacklevel, frame = 1, inspect.currentframe()
-        while frame is not None and frame.f_globals.get("__name__", "").startswith("xpsample."):
-            stacklevel, frame = stacklevel + 1, frame.f_back
-        warnings.warn("\n".join(lines), category, stacklevel=stacklevel)
+        warn_caller("\n".join(lines), category)
 
 
 def _category(finding: Finding) -> type[DiagnosisWarning]:

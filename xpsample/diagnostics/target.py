@@ -2,13 +2,14 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from xpsample.core.arrays import Array
+from xpsample.core import tree
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.findings import Column, Finding, of_worst
 from xpsample.diagnostics.lagging import stand_ins
@@ -158,6 +159,54 @@ def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
                 "give every parameter a proper prior, or fix what the data say nothing of; no kernel samples this",
             )
     return None
+
+
+def judge_data_precision(target: BoundTarget, draws: Array) -> Finding | None:
+    """Check whether rounding float32 data, such as Julian dates, changes the ratios of log densities.
+
+    Each number moves by half its spacing, up or down at random. At draws of the target the log density then changes by
+    less than its own rounding, up to a constant, if the digits of the data suffice.
+    """
+    leaves = dict(tree.items(target.data))
+    rounded = {path: leaf for path, leaf in leaves.items() if is_array(leaf) and tree.dtype_name(leaf) == "float32"}
+    if not rounded or tree.dtype_name(target.as_floating(draws[-1, ...])) != "float32":
+        return None
+    rng = np.random.default_rng(0)
+
+    def changes(paths: Iterable[str]) -> float:
+        """Standard deviation over the last draws of the change in log density if these leaves are rounded anew."""
+        moved = {path: _rounded_anew(rng, target, rounded[path]) for path in paths}
+        other = target.with_data(tree.fill(target.data, leaves | moved))
+        apart = []
+        with np.errstate(all="ignore"), warnings.catch_warnings(), suppress(Exception):  # such as too little memory
+            warnings.simplefilter("ignore")
+            for i in range(-min(4, draws.shape[0]), 0):
+                one, two = (t.evaluate(draws[i, ...]).log_density for t in (target, other))
+                apart.append(np.asarray(to_host(two), dtype=np.float64) - np.asarray(to_host(one)))
+            sd = np.std(apart, axis=(0, -1) if np.ndim(apart) > 1 else 0)  # of each group, whose data may be its own
+            return float(np.max(np.nan_to_num(sd), initial=0.0))
+        return 0.0
+
+    if changes(rounded) < ROUGH:
+        return None
+    each = {path: changes([path]) for path in rounded}
+    worst = max(each, key=each.__getitem__)
+    return Finding(
+        "precision",
+        f"the float32 rounding of data {worst!r} changes log densities by {each[worst]:.2g} between draws",
+        each[worst],
+        "pass float64 positions, or subtract a constant from the data (data - data.mean()) before they are rounded",
+    )
+
+
+ROUGH = 0.2
+"""Standard deviation of the change of a log density by rounding from which posterior means move noticeably."""
+
+
+def _rounded_anew(rng: np.random.Generator, target: BoundTarget, leaf: Array) -> Array:
+    host = to_host(leaf)
+    limit = rng.choice(np.asarray([-np.inf, np.inf], dtype=np.float32), size=host.shape)
+    return target.backend.from_host(np.nextafter(host, limit), leaf)
 
 
 FEWEST_STEPS = 400

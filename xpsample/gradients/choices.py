@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array, in_order, is_array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import BackendError, GradientError, unended
@@ -41,7 +42,7 @@ def bridge(array: Array, to: "Backend | Array") -> Array:
 def _by_dlpack(array: Array, theirs: Backend) -> Any:
     """None where DLPack cannot: read-only NumPy buffers, autograd tensors and unaligned memory have no such form."""
     try:
-        return theirs.xp.from_dlpack(array)
+        return theirs.xp.from_dlpack(in_order(array) if isinstance(array, np.ndarray) else array)
     # The AssertionError is that of a library without CUDA, for an array on a GPU.
     except (BufferError, RuntimeError, TypeError, AttributeError, ValueError, AssertionError):
         return None

@@ -8,9 +8,9 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array, in_order, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.errors import HyperparameterError
+from xpsample.core.errors import HyperparameterError, warn_caller
 from xpsample.core.registry import backend_of, check_same_home
 from xpsample.core.tree import Tree, dtype_name
 from xpsample.gradients.choices import Derivative, Evaluations, Functions, GradientChoice
@@ -83,26 +83,50 @@ def placed(what: str, values: tree.Tree, backend: Backend, x: Array) -> tree.Tre
     floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None
 
     def place(path: str, leaf: Any) -> Any:
+        name = f"{what} {path!r}" if path else what
         leaf = np.asarray(leaf) if isinstance(leaf, np.bool_ | np.number) else leaf
         if isinstance(leaf, np.ndarray):
             backend_of(leaf)  # refuses what is no plain array
-            if leaf.dtype.kind not in "biufc":
+            if type(leaf) not in (np.ndarray, np.memmap) or leaf.dtype.kind not in "biufc":
                 raise HyperparameterError(
-                    f"{what} {path!r} must be a plain array of numbers; got a {type(leaf).__name__} of {leaf.dtype}"
+                    f"{name} must be a plain array of numbers; got a {type(leaf).__name__} of {leaf.dtype}"
                 )
             if leaf.dtype.kind == "f" and floating is not None:
                 leaf = leaf.astype(floating, copy=False)
-            return backend.from_host(leaf, x)
+            made = backend.from_host(in_order(leaf), x)
+            if leaf.dtype.kind in "iu" and dtype_name(made) != leaf.dtype.name:
+                _check_narrowed(name, leaf, dtype_name(made))
+            return made
         if is_array(leaf):
-            check_same_home(f"{what} {path!r}", leaf, x)
+            check_same_home(name, leaf, x)
         elif callable(leaf):
             raise HyperparameterError(
-                f"{what} {path!r} is a function, such as a module's activation: keep apart what is no array, as "
+                f"{name} is a function, such as a module's activation: keep apart what is no array, as "
                 "from_module.parameters and equinox.partition do"
             )
+        elif hasattr(leaf, "to_numpy") or hasattr(leaf, "__array__"):
+            advice = ".to_numpy()" if hasattr(leaf, "to_numpy") else "numpy.asarray(...)"
+            raise HyperparameterError(f"{name} must be an array; got a {type(leaf).__name__}. Pass its {advice}.")
         return leaf
 
     return tree.fill(values, {path: place(path, leaf) for path, leaf in tree.items(values)})
+
+
+def _check_narrowed(name: str, leaf: np.ndarray, narrower: str) -> None:
+    """Refuse integers that a smaller dtype cannot hold, and warn if sums of their products may overflow it."""
+    if not leaf.size:
+        return
+    limits, low, high = np.iinfo(narrower), int(leaf.min()), int(leaf.max())
+    if low < limits.min or high > limits.max:
+        raise HyperparameterError(
+            f"{name} has the integer {low if low < limits.min else high}, which {narrower} cannot hold. Pass floats "
+            "(data.astype(float)), or enable 64-bit types (JAX_ENABLE_X64=1)."
+        )
+    if np.sum(np.square(leaf, dtype=np.float64)) > limits.max:
+        warn_caller(
+            f"{name} became {narrower} (from {leaf.dtype}), and integer arithmetic on it may overflow without an "
+            f"error. Pass floats (data.astype(float)); pass {narrower} if these are indices."
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from xpsample.diagnostics.findings import Finding, causes_first
-from xpsample.diagnostics.target import FEWEST_STEPS, judge_target
+from xpsample.diagnostics.target import FEWEST_STEPS, judge_data_precision, judge_target
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.spaces.discrete import Discrete, Permutations
@@ -45,13 +45,17 @@ def _whole(kernel: Any, name: str) -> int | None:
 def examined(trace: Trace, target: BoundTarget) -> tuple[Trace, tuple[Finding, ...]]:
     """Return the trace of a run with all findings: if it is bad, its target is evaluated around the draws, too.
 
-    Only targets on real spaces are evaluated, and only for long runs in one process that keep draws.
+    Whether the digits of float32 data suffice is checked for every run, as a run does not look bad if they do not. Only
+    targets on real spaces are evaluated, and only for long runs in one process that keep draws.
     """
     findings, known = trace.diagnose(), trace.metadata.get("diagnosis", {})
     here = trace.draws is not None and "processes" not in trace.metadata and is_real(target.space)
-    if not findings or not here or trace.run_statistics.steps < FEWEST_STEPS or not known.get("chains", True):
+    if not here or trace.run_statistics.steps < FEWEST_STEPS or not known.get("chains", True):
         return trace, findings
-    found = judge_target(target, trace.draws, {finding.kind for finding in findings})
+    rounding = judge_data_precision(target, trace.draws)
+    found = [] if rounding is None else [rounding]
+    if findings:
+        found += judge_target(target, trace.draws, {finding.kind for finding in findings})
     if not found:
         return trace, findings
     told = [*known.get("findings", ()), *(finding.to_json() for finding in found)]
