@@ -67,7 +67,8 @@ def test_draws_are_looked_at_less_and_less_often(monkeypatch):
     monkeypatch.setattr(until, "worst", lambda draws, *_: looks.append(len(draws)) or (0.0, 2.0))
     run(40_000, until=xps.Until(ess=100), burn_in=7)
     ends = {end - 7 for _, end in segments(KERNEL.noise(STARTS), 7, 40_007)}
-    assert set(looks) <= ends and len(looks) > 5
+    assert looks[:2] == [256, 512]  # a slow target has drawn enough by then
+    assert set(looks[2:]) <= ends and len(looks) > 5
     assert np.all(np.diff(looks) >= 0.1 * np.asarray(looks[:-1]))
 
 

@@ -231,11 +231,13 @@ def run_program(
             counted = saved.counted if saved is not None and state.step else None
             x = carry.state.point.x
             program = store.begin(program, row(), x, metadata, totals, saved is not None, counted)
-        first, stopping = state.step, None
+        first, stopping, cuts = state.step, None, [schedule.burn_in, pause]
         if until is not None:
-            from xpsample.sampling.until import Stopping, figures_of
+            from xpsample.sampling.until import FIRST_LOOKS, Stopping, figures_of
 
-            ends = (end for _, end in segments(specs, 0, schedule.steps, schedule.burn_in, pause))
+            if until.needs_figures:
+                cuts += [schedule.burn_in + rows * schedule.thinning for rows in FIRST_LOOKS]
+            ends = (end for _, end in segments(specs, 0, schedule.steps, *cuts))
             stopping = Stopping(until, ends, schedule.rows, clock, partial(figures_of, program, store, metadata))
         if progress is not False:
             text = partial(totals.shown, axes=carry.state.point.x.ndim)
@@ -244,7 +246,7 @@ def run_program(
             program,
             state,
             source,
-            segments(specs, first, schedule.steps, schedule.burn_in, pause),
+            segments(specs, first, schedule.steps, *cuts),
             totals,
             callbacks,
             stopping,

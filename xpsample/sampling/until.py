@@ -17,6 +17,8 @@ from xpsample.trace.recorders import BatchMeans, Draws, Moments
 from xpsample.trace.running import can_tell, running
 from xpsample.trace.stored import StoredRows
 
+FIRST_LOOKS = 256, 512  # draws; of slow targets these suffice, and segments would end after 1,024 steps
+
 LATER = 1.1
 """How many times as many draws there are, at least, from one look at them to the next."""
 
