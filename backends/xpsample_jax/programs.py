@@ -140,6 +140,9 @@ class Compiled:
         lowered = traced.lower()
         results = tuple(jax.tree.leaves(self._settings.get("out_shardings")))  # the text leaves out their devices
         text, platform = lowered.as_text(), _platform((args, results))
+        if not _is_whole(text) and self._settings["donate_argnums"]:
+            # A function of the host that raises would take the memory that was given away along, and the draws in it.
+            return Compiled(self.f, (), self.few, self._settings.get("out_shardings"))
         if not _is_whole(text):
             return _compile(lowered, self.few, platform)
         out = lowered.out_tree, tuple(bool(getattr(a, "weak_type", False)) for a in jax.tree.leaves(lowered.out_info))

@@ -5,14 +5,24 @@ These check their arguments, for all chains at once: one diverging proposal woul
 
 import copy
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.errors import DivergenceWarning, FunctionError, LogDensityError
+from tests.conftest import open_library
+from xpsample import score_mh
+from xpsample.core.errors import (
+    ConvergenceWarning,
+    DivergenceWarning,
+    FunctionError,
+    LogDensityError,
+    WorkerError,
+)
+from xpsample.sampling import loop
 from xpsample.targets.batched import Lifted, Rejection
+from xpsample.trace.recorders import Recorder
 
 
 def fails_on_the_right(x):
@@ -204,3 +214,196 @@ def test_data_that_no_distribution_takes_are_an_error_at_the_start(torch):
     ):
         with pytest.raises(LogDensityError, match=r"failed at the start positions.*ValueError"):
             call()
+
+
+# ---- draws that an error must not lose -------------------------------------------------------------------------------
+
+
+def normal(x):
+    return -0.5 * (x**2).sum(-1)
+
+
+def run(*, density=normal, kernel=None, draws=60, **settings):
+    settings = {"seed": 1, "progress": False} | settings
+    x0 = np.random.default_rng(0).normal(size=(4, 2))
+    return xps.sample(xps.Target(density, lambda x: -x), kernel or xps.RWM(1.0), x0, draws, **settings)
+
+
+class FailsAfter:
+    """A log density, or a callback, that raises after so many calls."""
+
+    def __init__(self, calls, error=ValueError):
+        self.calls, self.error = calls, error
+
+    def __call__(self, x):
+        self.on_block(None)
+        return normal(x)
+
+    def on_start(self, run): ...
+
+    def on_block(self, run):
+        self.calls -= 1
+        if self.calls < 0:
+            raise self.error("here")
+
+    def on_end(self, run): ...
+
+
+class FailsAtTheEnd(FailsAfter):
+    on_block, on_end = FailsAfter.on_start, FailsAfter.on_block
+
+
+class NoResult(Recorder, eq=True):
+    name = "none"
+
+    def init(self, target, state):
+        return None
+
+    def update(self, target, carry, state, info):
+        return None, state.point.x
+
+    def result(self, target, carry, rows):
+        raise ValueError("here")
+
+
+class NoRoom(ValueError):
+    __slots__ = ()
+    trace = property(lambda self: "the user's own")
+
+
+FAILING = {
+    "a density": lambda: {"density": FailsAfter(50)},
+    "a density, under a warm-up": lambda: {"density": FailsAfter(250), "kernel": xps.RWM(), "warmup": 200},
+    "a callback": lambda: {"callbacks": [FailsAfter(1, KeyError)]},
+    "Ctrl-C in a callback": lambda: {"callbacks": [FailsAfter(1, KeyboardInterrupt)]},
+    "a callback at the end": lambda: {"callbacks": [FailsAtTheEnd(0)]},
+    "a result": lambda: {"recorders": [NoResult(), xps.Draws(), xps.Statistics(), xps.Moments()]},
+}
+
+
+@pytest.mark.parametrize("failing", FAILING.values(), ids=FAILING)
+def test_an_error_has_the_draws_before_it(failing):
+    """They are those of a run without the error, and no step is missing, not even within a block."""
+    settings = failing()
+    whole = run(**{k: v for k, v in settings.items() if k in ("kernel", "warmup")})
+    with pytest.raises((FunctionError, ValueError, KeyError, KeyboardInterrupt), match="here") as caught:
+        run(**settings)
+    trace = caught.value.trace
+    made = trace.draws.shape[0]
+    assert 20 <= made <= 60 and trace.run_statistics.steps == made
+    np.testing.assert_array_equal(trace.draws, whole.draws[:made])
+    np.testing.assert_array_equal(trace.statistics["moved"], whole.statistics["moved"][:made])
+    assert (trace.warmup is None) == (whole.warmup is None) and set(trace.recorded) <= {"moments"}
+    if "density" in settings and trace.warmup is None:
+        assert made == 50 - 3  # calls before the first step
+
+
+def test_an_error_in_the_warm_up_has_its_path():
+    with pytest.raises(FunctionError, match="here") as caught:
+        run(density=FailsAfter(100), kernel=xps.HMC(), warmup=200)
+    assert 20 < caught.value.trace.warmup["HMC.step_size"].shape[0] < 100
+
+
+def test_errors_before_the_first_draw_have_no_trace_and_a_class_may_have_no_room_for_one():
+    with pytest.raises(FunctionError, match="here") as caught:
+        run(density=FailsAfter(4), burn_in=10)
+    assert not hasattr(caught.value, "trace")
+    with pytest.raises(NoRoom) as own:
+        run(callbacks=[FailsAfter(1, NoRoom)])
+    assert own.value.trace == "the user's own"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shards", [None, 2])
+def test_a_warning_raised_as_an_error_has_the_trace(shards):
+    with pytest.raises(ConvergenceWarning) as caught:
+        run(kernel=xps.RWM(0.01), shards=shards)
+    assert caught.value.trace.draws.shape == (60, 4, 2)
+    assert {"mixing", "walk", "rhat"} & {finding.kind for finding in caught.value.trace.diagnose()}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("particles", [xps.TemperedSMC, xps.AIS])
+def test_a_warning_of_particles_has_the_trace(particles):
+    kernel = particles(xps.RWM(0.5), betas=(0.0, 0.1, 0.5, 1.0))
+    with pytest.raises(ConvergenceWarning, match=r"beta 0\.5") as caught:
+        run(kernel=kernel, draws=1, burn_in=1)
+    assert caught.value.trace.draws.shape == (1, 4, 2) and caught.value.trace.state is not None
+
+
+def test_a_warning_that_is_none_holds_no_trace():
+    with pytest.warns(ConvergenceWarning) as told:
+        run(kernel=xps.RWM(0.01))
+    assert all(warning.message.trace is None for warning in told)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_save_that_fails_as_an_error_has_the_trace(tmp_path, monkeypatch):
+    from xpsample.sampling.checkpoint import SavedRun
+
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(SavedRun, "_save", full)
+    with pytest.raises(Warning, match="no space left") as caught:
+        run(checkpoint=tmp_path)
+    assert caught.value.trace.draws.shape[0] == 60
+
+
+def test_shards_before_a_failed_one_are_in_the_error(monkeypatch):
+    calls = FailsAfter(80)
+    with pytest.raises(FunctionError, match="here") as caught:
+        run(density=calls, shards=2)
+    np.testing.assert_array_equal(caught.value.trace.draws, run(shards=2).draws[:, :2])
+
+
+class LosesAWorker(Executor):
+    """An executor whose worker is lost with the second task."""
+
+    tasks = 0
+
+    def submit(self, f, *args):
+        future, self.tasks = Future(), self.tasks + 1
+        if self.tasks == 1:
+            future.set_result(f(*args))
+        else:
+            future.set_exception(BrokenExecutor("gone"))
+        return future
+
+
+def test_a_lost_worker_loses_no_shard_that_was_done():
+    with pytest.raises(WorkerError) as caught:
+        run(shards=2, executor=LosesAWorker())
+    np.testing.assert_array_equal(caught.value.trace.draws, run(shards=2).draws[:, :2])
+
+
+def test_what_a_callback_of_the_host_computes_on_jax_may_fail(monkeypatch):
+    """JAX's programs take the memory of their arguments, and an error would take the draws along."""
+    jax = pytest.importorskip("jax")
+    monkeypatch.setattr(loop, "SECONDS", 1e-9)
+    library, host = open_library("jax", "float32"), FailsAfter(50)
+
+    def density(x):
+        return jax.pure_callback(lambda x: host(np.asarray(x)), jax.ShapeDtypeStruct(x.shape[:-1], x.dtype), x)
+
+    with pytest.raises(RuntimeError, match="here") as caught:
+        xps.sample(xps.Target(density), xps.RWM(1.0), library.array(np.zeros((4, 2))), 90, seed=1, progress=False)
+    draws = np.asarray(caught.value.trace.draws)
+    assert draws.shape[0] > 30 and np.isfinite(draws).all() and np.all(np.std(draws, axis=0) > 0.1)
+
+
+def test_a_training_that_fails_has_what_it_trained():
+    """`fit` has no trace: its errors have `fitted`, such as the losses that lead to the fault."""
+    rows = np.random.default_rng(0).normal(size=(50, 1))
+    torch = pytest.importorskip("torch")
+    calls = FailsAfter(30)
+
+    def score(x, parameters):
+        calls.on_block(None)
+        return -parameters * x
+
+    with pytest.raises(FunctionError, match="here") as caught:
+        score_mh.fit(
+            score_mh.Denoising(0.5, score), torch.ones(1, dtype=torch.float64), torch.asarray(rows), epochs=90, seed=1
+        )
+    assert 0 < len(caught.value.fitted.losses) < 30 and caught.value.fitted.parameters.shape == (1,)

@@ -151,14 +151,17 @@ class StopFlag:
     within : bool
         Whether the current step may be abandoned by a second signal, which raises `Abandoned`. The driver catches it
         and keeps the state of the last complete step.
+    made : tuple or None
+        What a block of an eager library has made when one of its steps raises an error, as `Backend.drive` returns it.
     """
 
-    __slots__ = ("at", "signal", "within")
+    __slots__ = ("at", "made", "signal", "within")
 
     def __init__(self) -> None:
         self.signal: str | None = None
         self.at: float = math.inf
         self.within: bool = False
+        self.made: Driven | None = None
 
     def __call__(self) -> bool:
         return self.signal is not None or time.perf_counter() >= self.at

@@ -2,8 +2,8 @@
 
 import inspect
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,23 @@ def entry(name: str, page: str = "troubleshooting") -> str:
 def unended(error: BaseException) -> str:
     """What an error says, without a full stop at its end: the text of ours around it has its own."""
     return str(error).rstrip(". \n")
+
+
+def keep(error: BaseException, **results: Any) -> None:
+    """Attach the results so far to an error as attributes, such as ``error.trace``, if its class allows that."""
+    with suppress(AttributeError, TypeError):
+        for name, result in results.items():
+            setattr(error, name, result)
+
+
+@contextmanager
+def keeping(**results: Callable[[], Any]) -> Iterator[None]:
+    """Attach the results so far, which functions return, to an error that the block raises."""
+    try:
+        yield
+    except BaseException as error:
+        keep(error, **{name: result() for name, result in results.items()})
+        raise
 
 
 class XpsampleError(Exception):
@@ -107,7 +124,15 @@ class CheckpointWarning(UserWarning):
 
 
 class DiagnosisWarning(UserWarning):
-    """A run ended, and its draws are not to be relied on as they are. The base class of the warnings below."""
+    """A run ended, and its draws are not to be relied on as they are. The base class of the warnings below.
+
+    Attributes
+    ----------
+    trace : xpsample.trace.trace.Trace or None
+        Trace of the run, if a filter raises the warning as an error.
+    """
+
+    trace: Any = None
 
 
 class ConvergenceWarning(DiagnosisWarning):

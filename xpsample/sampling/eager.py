@@ -85,7 +85,8 @@ def eager_drive(
         name = program.backend.name
         raise CapabilityError(f"{name} arrays cannot run compiled; JAX arrays always do")
     step = step or program.advance()
-    (state, recorder_states), schedule, sums, abandoned = carry, program.schedule, None, False
+    (state, recorder_states), schedule, sums = carry, program.schedule, None
+    failure: BaseException | None = None
     recording = start >= schedule.burn_in
     for lo, noise in _noise(program, carry, source, start, stop, unstack):
         infos: list[Any] = []
@@ -100,8 +101,8 @@ def eager_drive(
                     seen, row = program.record(recorder_states, new, info)
                     rows = [row]
                 stop_flag.within = False
-            except Abandoned:
-                abandoned = True
+            except BaseException as error:
+                stop_flag.within, failure = False, error
                 break
             state, recorder_states = new, seen
             infos.append(info)
@@ -109,14 +110,17 @@ def eager_drive(
             if stop_flag():
                 break
         _check_dtype(state, carry)
-        if kept:
-            buffers = _with_rows(program, buffers, schedule.rows(lo), kept, write)
+        buffers = _with_rows(program, buffers, schedule.rows(lo), kept, write)
         if infos:
             sums = add_sums(sums, program.sums(infos))
         start = lo + len(infos)
-        if abandoned or stop_flag():
+        if failure is not None or stop_flag():
             break
-    return Carry(state, recorder_states), buffers, sums, start
+    made = Carry(state, recorder_states), buffers, sums, start
+    if failure is None or isinstance(failure, Abandoned):
+        return made
+    stop_flag.made = made
+    raise failure
 
 
 def _noise(
@@ -154,7 +158,7 @@ def _with_rows(
 ) -> Buffers:
     """Buffers with the rows `kept`, of which the first one is row number `row`; made if there are none."""
     held = program.schedule.held
-    if buffers is None:
+    if buffers is None and kept:
         with allocating(held):
             buffers = tree.map(lambda a: empty_rows(program.backend.xp, held, a), kept[0])
     while kept:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from xpsample.core import tree
 from xpsample.core.backend import Buffers, Carry, StopFlag
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.devices import Processes
-from xpsample.core.errors import Interrupted
+from xpsample.core.errors import Interrupted, keep
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.diagnosis import own_findings
 from xpsample.diagnostics.findings import Finding
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from xpsample.sampling.checkpoint import Checkpoint
     from xpsample.sampling.store import RowStore
     from xpsample.sampling.until import Until
-
-
-SECONDS = 1.0
-"""How long a block of several steps takes at most, about."""
-
-SHORT = 0.1
-"""Seconds up to which nobody waits for a block to end, to measure it."""
-
-SLOWER, LONGER = 4.0, 16
-"""By how much a step is thought to be faster than in the block before, at most; and by how much a block is longer."""
 
 
 SECONDS = 1.0
@@ -167,6 +157,40 @@ def run(
     return state, str(reasons[0]) if reasons else None
 
 
+class _Latest:
+    """Callback that notes the run after each block. As a context, it attaches the trace of the draws to an error."""
+
+    def __init__(
+        self, program: Program, run: RunState, totals: Totals, flag: StopFlag, make_trace: Callable[[RunState], Trace]
+    ) -> None:
+        self._program, self._run, self._totals, self._flag, self._make_trace = program, run, totals, flag, make_trace
+
+    def on_start(self, run: RunState) -> None:
+        """Note the run."""
+        self._run = run
+
+    on_block = on_start
+
+    def on_end(self, run: RunState) -> None:
+        """Do nothing."""
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is None or isinstance(error, Interrupted):
+            return
+        run = self._run
+        with suppress(Exception):  # the run failed already, and its disk or device may be the reason
+            if self._flag.made is not None:
+                carry, buffers, sums, step = self._flag.made
+                self._totals.add(step - run.step, sums, step)
+                run = replace(run, step=step, carry=carry, buffers=buffers)
+            self._program.backend.synchronize((run.carry, run.buffers))
+            if self._program.schedule.rows(run.step):
+                keep(error, trace=self._make_trace(run))
+
+
 def run_program(
     program: Program,
     carry: Carry,
@@ -211,8 +235,8 @@ def run_program(
     totals, stop_flag, processes = Totals(schedule.burn_in), StopFlag(), Processes.of(carry.state.point.x)
     row = cache(partial(example_row, program, carry, source, 0))
 
-    def so_far(state: RunState) -> Trace:
-        return trace_of(program, state.carry, recorded_rows(program, state, store), totals, metadata)
+    def so_far(state: RunState, failed: bool = False) -> Trace:
+        return trace_of(program, state.carry, recorded_rows(program, state, store), totals, metadata, failed=failed)
 
     with ExitStack() as held:
         saved: Any = None
@@ -242,13 +266,15 @@ def run_program(
         if progress is not False:
             text = partial(totals.shown, axes=carry.state.point.x.ndim)
             callbacks = (*callbacks, Bar(progress, schedule.steps, text))
+        latest = _Latest(program, state, totals, stop_flag, partial(so_far, failed=True))
+        held.enter_context(latest)
         state, reason = run(
             program,
             state,
             source,
             segments(specs, first, schedule.steps, *cuts),
             totals,
-            callbacks,
+            (latest, *callbacks),
             stopping,
             [*([] if store is None else [store]), *([] if saved is None else [saved])],
             stop_flag,
@@ -283,13 +309,16 @@ def trace_of(
     totals: Totals,
     metadata: dict[str, Any],
     found: Sequence[Finding] = (),
+    failed: bool = False,
 ) -> Trace:
-    """Trace of the rows and the last carry of a program."""
+    """Trace of the rows and the last carry of a program; if the run `failed`, without recorders that fail, too."""
     rows = buffers if buffers is not None else (None,) * len(program.recorders)
-    results = {}
+    recorders, results = [], {}
     for recorder, recorder_state, row in zip(program.recorders, carry.recorder_states, rows, strict=True):
-        results[recorder.name] = recorder.result(program.target, recorder_state, row)
-    own = [*own_findings(program.recorders, results, carry.state), *map(Finding.to_json, found)]
+        with suppress(*([Exception] if failed else [])):
+            results[recorder.name] = recorder.result(program.target, recorder_state, row)
+            recorders.append(recorder)
+    own = [*own_findings(recorders, results, carry.state), *map(Finding.to_json, found)]
     known = metadata["diagnosis"]
     metadata = metadata | {"diagnosis": known | {"findings": [*known.get("findings", ()), *own]}}
     draws, statistics = results.pop("draws", None), results.pop("statistics", None) or {}

@@ -18,7 +18,7 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count
 from xpsample.core.devices import Processes, current_device
-from xpsample.core.errors import BackendError, CapabilityError, Interrupted, NoiseError, WorkerError, unended
+from xpsample.core.errors import BackendError, CapabilityError, Interrupted, NoiseError, WorkerError, keeping, unended
 from xpsample.core.hyperparameters import of_chains, show
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
@@ -66,6 +66,9 @@ class Shard:
                 trace = run.warm_up_and_draw(run.target, run.program, x, self.seed, time.perf_counter())
         except Interrupted as stop:
             raise Interrupted(str(stop), by=stop.by) from None  # without its trace, which may not be picklable
+        except Exception as error:
+            vars(error).pop("trace", None)  # which may not be picklable either
+            raise
         return replace(on_arrays(trace, to_host), kernel=None)
 
 
@@ -94,26 +97,30 @@ def run_shards(run: Any, seed: int | NoiseSource) -> Trace:
         if bar is not None:
             bar.update(1)
 
-    def joined() -> Trace:
+    def joined() -> Trace | None:
+        if not traces:
+            return None
         trace = join([traces[i] for i in sorted(traces)], program.recorders, x0.shape[0], rows, path)
         own = {"kernel": show(run.kernel), "seed": source.describe(), "seconds": time.perf_counter() - began}
         kernel = OF_SHARDS if unset_inside(run.kernel) else run.kernel
         return replace(moved_to(trace, x0), metadata=trace.metadata | own, kernel=kernel)
 
     resume = "resumes" if run.checkpoint else "starts again; with checkpoint= it would resume"
-    with progress_bar(run.progress, shards, unit="shard") as bar:
+    with progress_bar(run.progress, shards, unit="shard") as bar, keeping(trace=joined):
         try:
             _run_all(parts, run.executor, finish)
         except KeyboardInterrupt as stop:  # an Interrupted, or Ctrl-C between two shards that run here
             by, kept = getattr(stop, "by", "Ctrl-C"), ", whose chains are in this error's trace" if traces else ""
             text = f"{by} after {len(traces)} of {shards} shards{kept}. The same call {resume}."
-            raise Interrupted(text, joined() if traces else None, by=by) from None
+            raise Interrupted(text, by=by) from None
         except BrokenExecutor as error:
             raise WorkerError(
                 f"a worker was lost after {len(traces)} of {shards} shards ({unended(error)}). With a new executor, "
                 f"the same call {resume}.{'' if traces else NONE_WORKED}"
             ) from error
-    return joined()
+    trace = joined()
+    assert trace is not None
+    return trace
 
 
 def _run_all(

@@ -12,7 +12,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Schedule
 from xpsample.core.checks import check_count, check_flag, errors_of_functions, given
 from xpsample.core.devices import Processes, current_device
-from xpsample.core.errors import CapabilityError, Interrupted, XpsampleError
+from xpsample.core.errors import CapabilityError, XpsampleError, keep, keeping
 from xpsample.core.hyperparameters import check_hyperparameters
 from xpsample.core.registry import backend_of
 from xpsample.diagnostics.diagnosis import warn
@@ -217,8 +217,9 @@ shards, executor, callbacks
                 trace = run_shards(replace(self, target=target, x0=x) if moved else self, seed)
             else:
                 trace = self.warm_up_and_draw(target, program, x, as_noise_source(seed), clock)
-            trace, findings = examined(trace, program.target)
-            warn(findings)
+            with keeping(trace=lambda: trace):
+                trace, findings = examined(trace, program.target)
+                warn(findings)
             return trace
 
     def warm_up_and_draw(
@@ -252,8 +253,9 @@ shards, executor, callbacks
             settings["store"] = RowStore(self.store)
         try:
             trace = run_program(program, carry, source, about, callbacks=self.callbacks, **settings)
-        except Interrupted as stop:
-            stop.trace = _with_path(stop.trace, warmed.path, path)
+        except BaseException as error:
+            if isinstance(kept := getattr(error, "trace", None), Trace):
+                keep(error, trace=_with_path(kept, warmed.path, path))
             raise
         return _with_path(trace, warmed.path, path)
 
@@ -383,7 +385,8 @@ def sample(
     XpsampleError
         Before the first step, if anything does not fit together. The message says what would.
     Interrupted
-        On Ctrl-C or SIGTERM, after the block of steps that is under way. Its ``trace`` holds what was drawn.
+        On Ctrl-C or SIGTERM, after the current block of steps. Like any other error after the first draw, and a
+        `DiagnosisWarning` that a filter raises as an error, it has an attribute ``trace`` with the draws so far.
     WorkerError
         If an executor breaks, since a worker was lost. With a checkpoint the same call with a new executor goes on.
 

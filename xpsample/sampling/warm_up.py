@@ -13,7 +13,7 @@ from xpsample.adaptation.length import FROM
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Schedule
 from xpsample.core.checks import check_count
-from xpsample.core.errors import HyperparameterError, Interrupted, NoiseError
+from xpsample.core.errors import HyperparameterError, NoiseError, keep
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.lagging import chains_begun_again
 from xpsample.kernels.adapted import AdaptedKernel, tuned, with_tuning
@@ -156,8 +156,9 @@ def warm_up(
             about = metadata(warming, starts, noise)
             looks: Any = {"callbacks": (look,), "pause": look.step}
             trace = run_program(warming, carry, noise, about, checkpoint=own, identity=identity, **looks, **settings)
-        except Interrupted as stop:
-            stop.trace = _ended(program, stop.trace, paths)
+        except BaseException as error:
+            if isinstance(kept := getattr(error, "trace", None), Trace):
+                keep(error, trace=_ended(program, kept, paths))
             raise
         if trace.run_statistics.steps < steps and not look.found:
             return Warmed(program, carry, trace=_time_is_up(_ended(program, trace, paths), steps))

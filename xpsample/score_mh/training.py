@@ -15,7 +15,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Abandoned, StopFlag
 from xpsample.core.checks import check_count, check_flag, check_instance, errors_of_functions, given
 from xpsample.core.devices import Processes, current_device
-from xpsample.core.errors import GradientError, HyperparameterError, Interrupted
+from xpsample.core.errors import GradientError, HyperparameterError, Interrupted, keeping
 from xpsample.core.hyperparameters import arguments, check_array, check_range, check_reals
 from xpsample.core.registry import backend_of, check_same_home, repeated, to_host
 from xpsample.core.specs import Uniform
@@ -113,8 +113,8 @@ def fit(
     GradientError
         If the loss leaves the finite numbers, or no derivative can be had.
     Interrupted
-        On Ctrl-C or SIGTERM, after the current epoch or, if epochs are short, after about a second of them. Its
-        `fitted` holds what was trained.
+        On Ctrl-C or SIGTERM, after the current epoch or, if epochs are short, after about a second of them. Like any
+        other error after the first epoch, it has an attribute ``fitted`` with the training so far.
     """
     check_instance("loss", loss, TrainingLoss, "Sliced()")
     epochs = check_count("epochs", epochs)
@@ -128,6 +128,7 @@ def fit(
         check_flag("progress", progress)
     _check_data(loss, data, validation, patience)
     stop_flag, saved = StopFlag(), None
+
     with current_device(data), np.errstate(over="ignore", invalid="ignore", divide="ignore"), ExitStack() as stack:
         arrays = {"rows": data, "start": parameters, "validation": validation}
         counts = batch_size, steps_per_epoch, epochs, patience
@@ -139,6 +140,7 @@ def fit(
             saved = SavedTraining(checkpoint, training)
             stack.enter_context(saved.keeper.locked())
             state, losses = saved.load(state, losses)
+        stack.enter_context(keeping(fitted=lambda: training.fitted(state, losses)))
         stack.enter_context(interruptible(stop_flag))
         bar = Bar(progress, epochs, unit="epoch")
         bar.on_start(SimpleNamespace(step=losses.shape[1]))
@@ -154,17 +156,13 @@ def fit(
         if saved is not None:
             saved.save(state, losses)
 
-    done, best, validated = losses.shape[1], state.best, losses[1]
-    if validation is None:
-        best, validated = to_use(state.parameters, state.optimizer), None
-    fitted = Fitted(best, losses[0], validated, done < epochs and training.finished(state))
     if stop_flag.signal is not None:
         where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
         if saved is not None:
             where = f"{saved.path}, from where the same call goes on"
-        message = f"{stop_flag.signal} after {done} of {epochs} epochs; what was trained is in {where}"
-        raise Interrupted(message, fitted=fitted, by=stop_flag.signal)
-    return fitted
+        message = f"{stop_flag.signal} after {losses.shape[1]} of {epochs} epochs; what was trained is in {where}"
+        raise Interrupted(message, fitted=training.fitted(state, losses), by=stop_flag.signal)
+    return training.fitted(state, losses)
 
 
 def _check_data(loss: TrainingLoss, data: Array, validation: Array | None, patience: int | None) -> None:
@@ -264,6 +262,13 @@ class _Training:
         """Return whether all epochs are made, or the validation loss has not improved for `patience` of them."""
         made, waited = int(to_host(state.epoch)), int(to_host(state.waited))
         return made >= self.epochs or (self.patience is not None and waited >= self.patience)
+
+    def fitted(self, state: _State, losses: np.ndarray) -> Fitted:
+        """Return the result of a training so far."""
+        best, validated = state.best, losses[1]
+        if best is None:
+            best, validated = to_use(state.parameters, state.optimizer), None
+        return Fitted(best, losses[0], validated, losses.shape[1] < self.epochs and self.finished(state))
 
     def blocks(self, state: _State, done: int, stop_flag: StopFlag) -> Iterator[tuple[_State, np.ndarray]]:
         """Make epochs in blocks of about a second, one call each; yield the state and losses (2, epochs) after each."""
