@@ -49,14 +49,21 @@ def is_of_a_function(error: Exception) -> bool:
     It is none of ours, none of a user's own classes, and nothing that is wrong with the machine, such as its memory.
     """
     wrong = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError, NotImplementedError)
-    return (isinstance(error, wrong) or type(error) is RuntimeError) and not isinstance(error, XpsampleError)
+    own = type(error) is RuntimeError or is_numerical(error)
+    return (isinstance(error, wrong) or own) and not isinstance(error, XpsampleError)
+
+
+def is_numerical(error: BaseException | None) -> bool:
+    """Whether an error is one of arithmetic or linear algebra, such as that of a matrix without a Cholesky factor."""
+    return isinstance(error, ArithmeticError) or type(error).__name__.endswith("LinAlgError")
 
 
 @contextmanager
 def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
     """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`.
 
-    It names the function. `of_targets` is advice, which is left out where another than one of a target raised.
+    It names the function. `of_targets` is advice with ``{error}`` for the error's class, and is left out if the function
+    is not one of a target.
     """
     try:
         yield
@@ -65,7 +72,8 @@ def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
             raise
         where, another = raised_in(error)
         said = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
-        raise FunctionError(f"{what}{where}{'' if another else of_targets}: {said}") from error
+        advice = "" if another else of_targets.format(error=type(error).__name__.lstrip("_"))
+        raise FunctionError(f"{what}{where}{advice}: {said}") from error
 
 
 def raised_in(error: BaseException) -> tuple[str, bool]:

@@ -237,13 +237,17 @@ class ByGaussians(StartMethod, FrozenDataclass, eq=True):
 
 
 def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evaluations, left_out: int) -> Approximation:
-    """Draws of each Gaussian by normals (paths, n, dim), with their weights under the mixture of all."""
+    """Draws of each Gaussian by normals (paths, n, dim), with their weights under the mixture of all.
+
+    A draw without a finite score has weight 0, since no chain of a kernel that uses scores starts there.
+    """
     xp, (paths, n, dim) = bound.xp, normals.shape
 
     def weigh(found: Gaussians, normals: Array, data: Tree) -> tuple[Array, Array, Array]:
         covariances, rows = found.covariances(), xp.arange(paths, device=device_of(normals))[:, None]
         x = found.mean + covariances.root(normals)
-        log_p = bound.with_data(data).log_density(x)
+        point = bound.with_data(data).evaluate(x)
+        log_p = xp.where(xp.all(xp.isfinite(point.score), axis=-1), point.log_density, -math.inf)
 
         def under_all(i: Any, logs: tuple[Array, Array]) -> tuple[Array, Array]:
             """The draws of path i, one path after another: an array of all draws for all Gaussians may be large."""
@@ -262,7 +266,7 @@ def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evalua
         to_host(elbos)[:, 0],
         draws,
         to_host(log_weights).astype(np.float64),
-        spent.plus(bound.costs.log_density.times(paths * n)),
+        spent.plus(bound.costs.evaluate.times(paths * n)),
         left_out,
     )
 

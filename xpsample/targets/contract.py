@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_numpy_array
 
 from xpsample.core.arrays import Array, is_array
-from xpsample.core.checks import raised_in
+from xpsample.core.checks import is_numerical, raised_in
 from xpsample.core.errors import LogDensityError, unended
 from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.tree import dtype_name
@@ -269,6 +269,11 @@ def failed(what: str, error: Exception, x: Array, space: Space) -> LogDensityErr
         f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}"
         f"{raised_in(error)[0]}: {type(error).__name__}: {unended(error)}. "
     )
+    if is_numerical(error):
+        return LogDensityError(
+            f"{begin}Return -inf there, or lift a function of one position by "
+            f"batched(f, rejects={type(error).__name__.lstrip('_')}), which rejects the position"
+        )
     if isinstance(space, Named):
         name = space.names[0]
         shape = ", ".join(("*chains", *map(str, space.part(name).shape)))

@@ -167,7 +167,7 @@ class Model(AbstractTarget):
         values: Mapping[str, Any] | None = None,
         method: StartMethod | None = None,
     ) -> Array:
-        """Random start positions where the log density is finite.
+        """Random start positions where log density and score are finite, as `xpsample.start` draws them.
 
         Unconstrained coordinates are normal with mean 0 and standard deviation `scale`; discrete values are uniform.
 

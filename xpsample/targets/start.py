@@ -2,20 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_instance, check_seed, given
+from xpsample.core.backend import Backend
+from xpsample.core.checks import check_count, check_instance, check_seed, given, is_numerical, is_of_a_function
 from xpsample.core.devices import current_device
-from xpsample.core.errors import CapabilityError, LogDensityError, PositionError
+from xpsample.core.errors import CapabilityError, LogDensityError, PositionError, XpsampleError
 from xpsample.core.hyperparameters import check_array, check_range
 from xpsample.core.registry import backend_of, to_host
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.space import Real, Space, check_positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.bridge import Ends
+from xpsample.targets.contract import failed
 from xpsample.targets.point import Capability
 from xpsample.targets.shaped import coordinates, values
 from xpsample.targets.target import AbstractTarget, Target, check_target
@@ -26,6 +29,8 @@ PILOTS = 100
 TRIES = 100
 """Draws of a start position, at most."""
 
+HALVES = 1000
+"""Evaluations that find the positions at which a function raises, at most."""
 
 Plain = Callable[[int | tuple[int, ...]], Array]
 """Random positions ``(*chains, dim)`` of so many chains."""
@@ -48,10 +53,11 @@ def start(
     seed: int,
     method: StartMethod | None = None,
 ) -> Array:
-    """Random start positions, ``like + scale * z`` with standard normals z, where the log density is finite.
+    """Random start positions, ``like + scale * z`` with standard normals z, where log density and score are finite.
 
     Chains that start further apart than the target is wide show, by R-hat, whether they have found the same. A position
-    without a finite log density (or score, where a target has no density) is drawn again.
+    is drawn again if the log density is not finite there or raises an error, or if the score is not finite. If the
+    score is finite nowhere, or would be borrowed from another library, the log density alone decides.
 
     Parameters
     ----------
@@ -134,23 +140,34 @@ def around(
     positions: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Array:
     """Positions ``middle + spread * z`` as `start` draws them; `positions` makes positions of these, on the host."""
-    backend = backend_of(like)
-    axes = chain_axes(chains)
-    generator = np.random.default_rng(check_seed("seed", seed))
-    shape = (*axes, middle.shape[-1])
-    host = np.empty(shape, middle.dtype)
-    missing, bound = np.ones(axes, dtype=bool), None
-    with current_device(like):
+    backend, axes, seed = backend_of(like), chain_axes(chains), check_seed("seed", seed)
+    shape, missing = (*axes, middle.shape[-1]), np.ones(axes, dtype=bool)
+    raised: list[LogDensityError] = []
+
+    def drawn(*requires: Capability) -> Array | None:
+        generator, host, at = np.random.default_rng(seed), np.empty(shape, middle.dtype), None
+        missing[...] = True
         for _ in range(TRIES):
-            drawn = (middle + spread * generator.standard_normal(shape)).astype(middle.dtype)
-            drawn = drawn if positions is None else positions(drawn)
-            host[missing] = drawn[missing]
+            new = (middle + spread * generator.standard_normal(shape)).astype(middle.dtype)
+            host[missing] = (new if positions is None else positions(new))[missing]
             x = backend.from_host(host, like)
-            bound = _prepared(target, x) if bound is None else bound
-            if bound is not None:
-                missing &= ~_finite(bound, x)
+            at = _prepared(target, x, requires, raised) if at is None else at
+            if at is not None:
+                missing[missing] = ~_usable(*at, x)[missing]
             if not missing.any():
                 return x
+        return None
+
+    with current_device(like):
+        x = None
+        if _has_score(target, backend):
+            with suppress(XpsampleError):  # then the density alone decides, or has the same error
+                x = drawn(Capability.LOG_DENSITY | Capability.SCORE)
+        x = drawn(Capability.LOG_DENSITY, Capability.SCORE) if x is None else x
+    if x is not None:
+        return x
+    if raised:
+        raise raised[0]
     raise LogDensityError(
         f"{int(missing.sum())} of {missing.size} start positions have no finite log density after {TRIES} draws: take "
         "another middle or a smaller scale"
@@ -175,32 +192,68 @@ def pilot_starts(target: AbstractTarget, space: Space, x0: Array, seed: int) -> 
     return space.move(xp, anywhere, backend_of(x0).from_host(moves, x0))
 
 
-def _prepared(target: AbstractTarget, x: Array) -> BoundTarget | None:
-    """The target, prepared at all positions, or where all are one of the first; None where it cannot be.
+def _has_score(target: AbstractTarget, backend: Backend) -> bool:
+    """Return whether a target has a score without the derivatives of another library."""
+    own = getattr(target, "target", target)
+    given = isinstance(own, Target) and (own.score is not None or own.log_density_and_score is not None)
+    return given or backend.autodiff is not None
 
-    Their shape stays, since data may have groups and chains of their own.
+
+def _prepared(
+    target: AbstractTarget, x: Array, requires: tuple[Capability, ...], raised: list[LogDensityError]
+) -> tuple[BoundTarget, np.ndarray] | None:
+    """Prepare a target at all positions or, if it cannot be, with one of the first four in the place of all.
+
+    Their shape stays, since data may have groups and chains of their own. Returns the target and these positions on the
+    host, or None if the target is finite at none of them. Errors of arithmetic are added to `raised`: other positions
+    may have none.
     """
     xp, refused = backend_of(x).xp, None
     flat = xp.reshape(x, (-1, x.shape[-1]))
-    # At all positions or, if the target cannot be prepared there, at one of the first four.
     for at in (x, *(xp.broadcast_to(flat[i, ...], x.shape) for i in range(min(4, flat.shape[0])))):
         try:
-            try:
-                return target.prepare(at, Capability.LOG_DENSITY)
-            except CapabilityError:
-                return target.prepare(at, Capability.SCORE)
+            for capability in requires:
+                with suppress(*([CapabilityError] if capability != requires[-1] else [])):
+                    return target.prepare(at, capability), to_host(at)
         except LogDensityError as found:
-            if "not finite" not in str(found):
+            if is_numerical(found.__cause__):
+                raised.append(found)
+            elif "not finite" not in str(found):
                 refused = refused or found
     if refused is not None:
         raise refused
     return None
 
 
+def _usable(target: BoundTarget, fine: np.ndarray, x: Array) -> np.ndarray:
+    """Return which positions have a finite log density and score, (*chains).
+
+    If a function raises, the positions where it does are found by halves, with those of `fine` in place of the others.
+    """
+    host, left = to_host(x), [np.ones(x.shape[:-1], dtype=bool)]
+    usable = np.zeros(x.shape[:-1], dtype=bool)
+    for _ in range(HALVES):
+        among = left.pop()
+        try:
+            usable |= among & _finite(target, backend_of(x).from_host(np.where(among[..., None], host, fine), x))
+        except Exception as error:
+            if not is_of_a_function(error):
+                raise
+            places = np.flatnonzero(among)
+            for half in np.array_split(places, 2) if len(places) > 1 else ():
+                left.append(np.zeros_like(among))
+                left[-1].flat[half] = True
+            last = error
+        if not left:
+            return usable
+    raise failed("log density", last, x, target.space) from last
+
+
 def _finite(target: BoundTarget, x: Array) -> np.ndarray:
-    """Which positions have a finite log density, or score where there is no density, (*chains)."""
+    """Return which positions have a finite log density and score, of those that the target has, (*chains)."""
     point = target.evaluate(x)
+    found = [np.all(np.isfinite(to_host(point.score)), axis=-1)] if point.score is not None else []
     if point.log_density is not None:
         ends = point.base if isinstance(point.base, Ends) else (point,)
-        return np.all([np.isfinite(to_host(end.log_density)) for end in ends], axis=0)
-    return np.all(np.isfinite(to_host(point.score)), axis=-1)
+        found += [np.isfinite(to_host(end.log_density)) for end in ends]
+    return np.all(found, axis=0)
