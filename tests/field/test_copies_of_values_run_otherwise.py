@@ -1,6 +1,7 @@
 """A target, a kernel or a trace that was pickled or copied, before or after a run, is what it was."""
 
 import copy
+import json
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import xpsample as xps
 from tests.conftest import open_library
 from xpsample.conformance import scenarios
+from xpsample.trace import kernels
 
 WAYS = {"pickle": lambda value: pickle.loads(pickle.dumps(value)), "copy": copy.copy, "deepcopy": copy.deepcopy}
 
@@ -99,3 +101,47 @@ def test_every_kernel_and_what_its_run_gives(way):
         copied = WAYS[way](trace)
         np.testing.assert_array_equal(copied.draws, trace.draws, err_msg=scenario.name)
         assert copied.diagnose() == trace.diagnose() and type(copied.kernel) is type(trace.kernel), scenario.name
+
+
+TUNED = {
+    "HMC": xps.HMC(),
+    "NUTS, dense": xps.NUTS(mass=xps.DenseMetric()),
+    "HMC, low rank": xps.HMC(mass=xps.LowRankMetric()),
+    "SRMC": xps.SRMC(xps.MALA()),
+    "SRLD": xps.SRLD(xps.ULA(0.1), 3.0),
+    "tempering": xps.ParallelTempering(xps.RWM()),
+    "AIS": xps.AIS(xps.RWM(), (0.0, 0.5, 1.0)),
+    "blocks": xps.Blocks({"mu": xps.RWM(), "s": xps.Slice()}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
+@pytest.mark.first_tier
+@pytest.mark.first_cases(3)
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
+def test_the_kernel_of_a_file_is_the_tuned_one(tmp_path, kernel, name):
+    library = open_library(name, "float64")
+    target = model(lambda p: -0.5 * (p.mu - 1.0) ** 2 - p.s)
+    x0 = library.array(np.random.default_rng(0).normal(size=(6, 2)))
+    settings = {"warmup": None if isinstance(kernel, xps.SRLD) else 60, "progress": False}
+    trace = xps.sample(target, kernel, x0, 5, seed=1, checkpoint=tmp_path / "run", **settings)
+    trace.save(tmp_path / "run.npz")
+    again = xps.sample(target, trace.kernel, x0, 5, seed=2, progress=False).draws
+    for file in ("run", "run.npz"):
+        found = xps.load(tmp_path / file, like=x0).kernel
+        assert type(found) is type(kernel) and repr(found) == repr(trace.kernel)
+        draws = xps.sample(target, found, x0, 5, seed=2, progress=False).draws
+        np.testing.assert_array_equal(library.host(draws), library.host(again))
+
+
+def test_a_file_names_no_code_but_that_of_kernels():
+    """A module that runs when it is imported, a function that is no class of values, and a class elsewhere."""
+    for name in (
+        "xpsample.__main__:main",
+        "xpsample.experiments.runner:x",
+        "os:system",
+        "xpsample.core.backend:os.system",
+    ):
+        described = {"class": name, "fields": {}}
+        assert kernels.unpacked({"json": np.frombuffer(json.dumps(described).encode(), np.uint8)}) is None

@@ -62,7 +62,7 @@ def is_numerical(error: BaseException | None) -> bool:
 def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
     """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`.
 
-    It names the function. `of_targets` is advice with ``{error}`` for the error's class, and is left out if the function
+    It names the function. `of_targets` is advice with ``{error}`` for the error's class. It is left out if the function
     is not one of a target.
     """
     try:

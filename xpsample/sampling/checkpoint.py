@@ -24,6 +24,7 @@ from xpsample.sampling.callbacks import MOST_STEPS, RunState
 from xpsample.sampling.identity import Values, changed, environment, start_values, values_now
 from xpsample.sampling.program import Carry, Program, named_rows
 from xpsample.sampling.totals import Totals
+from xpsample.trace.kernels import packed
 from xpsample.trace.recorders import part_of
 from xpsample.trace.saving import read_about, stored_rows
 from xpsample.trace.stored import StoredRows
@@ -325,7 +326,7 @@ def _results(
     program: Program, carry: Carry, totals: Totals, buffers: Buffers, rows: int
 ) -> tuple[dict[str, np.ndarray], Any, dict[str, str]]:
     """What a trace holds beside rows, the structure of all of it, and what of it is in a store, under which names."""
-    kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}}
+    kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}, "kernel": packed(program.kernel)}
     kept["run_statistics"] = dict(vars(totals.run_statistics()))
     arrays = {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(kept)}
     owns = buffers if buffers is not None else (None,) * len(program.recorders)

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
+from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_path
 from xpsample.core.errors import TraceError, reading
+from xpsample.core.hyperparameters import arguments, with_arguments
 from xpsample.core.registry import backend_of
 from xpsample.core.tree import template
 from xpsample.diagnostics.diagnosis import RunStatistics
 from xpsample.files.archives import read_arrays
 from xpsample.files.common import unsealed
+from xpsample.kernels.kernel import Kernel
 from xpsample.sampling.checkpoint import load_folder
+from xpsample.trace.kernels import unpacked
 from xpsample.trace.saving import FROM_A_FILE, is_address, load_store
 from xpsample.trace.stored import StoredRows
 from xpsample.trace.trace import Trace
@@ -38,7 +41,8 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     Returns
     -------
     Trace
-        Its state is None, and in place of a kernel it has a `NotKept`. A NamedTuple among the recorded results comes
+        Its state is None. Its kernel is the tuned one; if it holds functions or classes of your own, or the draws are
+        read from a store, a `NotKept` stands in its place. A NamedTuple among the recorded results comes
         back as one of the same name and fields.
 
     Raises
@@ -100,7 +104,11 @@ def moved_to(trace: Trace, like: Array) -> Trace:
     def moved(array: Any) -> Any:
         return array.on(like) if isinstance(array, StoredRows) else backend.from_host(array, like)
 
-    return on_arrays(trace, moved)
+    kernel = trace.kernel
+    if isinstance(kernel, Kernel):
+        arrays = arguments(kernel, is_array)
+        kernel = with_arguments(kernel, {name: moved(a) for name, a in arrays.items() if is_array(a)})
+    return replace(on_arrays(trace, moved), kernel=kernel)
 
 
 def on_arrays(trace: Trace, function: Callable[[Array], Array]) -> Trace:
@@ -115,5 +123,6 @@ def _assembled(described: Any, arrays: dict[str, np.ndarray], metadata: dict[str
     run_statistics = kept["run_statistics"]
     run_statistics["steps"] = int(run_statistics["steps"])
     run_statistics["evaluations"] = {name: float(count) for name, count in run_statistics["evaluations"].items()}
-    kept |= {"run_statistics": RunStatistics(**run_statistics), "kernel": FROM_A_FILE}
+    kernel = kept.get("kernel")
+    kept |= {"run_statistics": RunStatistics(**run_statistics), "kernel": (kernel and unpacked(kernel)) or FROM_A_FILE}
     return Trace(**kept, state=None, metadata=metadata)

@@ -86,7 +86,7 @@ class NotKept:
         raise TraceError(f"trace.kernel has no {name}, for {self._why}: {ADVICE}")
 
 
-FROM_A_FILE = NotKept("the trace is from a file, which has none")
+FROM_A_FILE = NotKept("files hold no kernel that has code of yours")
 OF_SHARDS = NotKept("each shard was tuned for itself")
 
 

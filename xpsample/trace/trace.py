@@ -49,7 +49,8 @@ class Trace:
         positions that are no vectors.
     kernel : Kernel, NotKept or None
         The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
-        positions goes on where this one ended. A `NotKept` says why a file, or shards that were tuned apart, have none.
+        positions goes on where this one ended. A `NotKept` says why
+        some files, or shards that were tuned apart, have none.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyperparameter, such as ``HMC.step_size``, of each group of chains
         ``(step, *groups, 1)``, or for a metric ``(step, *groups, 1, dim)`` of about 1,000 evenly spread coordinates at
@@ -379,6 +380,7 @@ class Trace:
             If ``.nc`` is asked for without xarray or h5netcdf.
         """
         from xpsample.trace import saving
+        from xpsample.trace.kernels import packed
 
         path = check_path("path", path)
         if isinstance(self.draws, StoredRows):
@@ -386,6 +388,7 @@ class Trace:
         if path.suffix == ".npz":
             fields = ("draws", "statistics", "recorded", "run_statistics", "warmup")
             kept = {name: getattr(self, name) for name in fields} | {"run_statistics": dict(vars(self.run_statistics))}
+            kept["kernel"] = packed(self.kernel)
             saving.write_archive(path, kept, self.metadata)
         elif path.suffix == ".nc":
             saving.write_netcdf(path, self._datatree())
