@@ -352,7 +352,7 @@ def _srmc_theory(panel: Panel) -> None:
 
 @picture("srld")
 def _srld(panel: Panel) -> None:
-    repelled = xps.SRLD(xps.ULA(0.1), 5.0, xps.Thinned(10, 10))
+    repelled = xps.SRLD(xps.ULA(0.1), 5.0, xps.Rolling(10, 10))
     running_means(panel, xps.ULA(0.1), repelled, "running means; red: ULA, blue: SRLD")
 
 

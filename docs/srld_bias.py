@@ -72,7 +72,7 @@ def table(settings: dict[str, tuple[Kernel, int, int]]) -> None:
 
 
 def ula(
-    m: int, dim: int, history: type[History] = Thinned, **kernel: object
+    m: int, dim: int, history: type[History] = Rolling, **kernel: object
 ) -> tuple[Kernel, int, int]:
     """SRLD over ULA with M positions, one every EVERY steps."""
     return (
@@ -84,7 +84,7 @@ def ula(
 
 def over(base: Kernel) -> tuple[Kernel, int, int]:
     """SRLD over another base, M = 10."""
-    return SRLD(base, ALPHA[:, None], Thinned(10, EVERY)), 2, 20 * EVERY
+    return SRLD(base, ALPHA[:, None], Rolling(10, EVERY)), 2, 20 * EVERY
 
 
 def history() -> None:
@@ -96,7 +96,7 @@ def bases() -> None:
     """M = 10 in two dimensions: histories, bandwidths, base kernels."""
     table(
         {
-            "ULA, `Rolling`": ula(10, 2, Rolling),
+            "ULA, `Thinned`": ula(10, 2, Thinned),
             "ULA, `MedianFromPoint()`": ula(10, 2, bandwidth=MedianFromPoint()),
             "ULA, bandwidth 1": ula(10, 2, bandwidth=1.0),
             "ULA, bandwidth 10": ula(10, 2, bandwidth=10.0),
@@ -111,7 +111,7 @@ def balanced() -> None:
     row(*["---"] * 3)
     for dim in (2, 20):
         for m in (10, 30):
-            kernel = SRLD(ULA(ETA), Balanced(m * EVERY), Thinned(m, EVERY))
+            kernel = SRLD(ULA(ETA), Balanced(m * EVERY), Rolling(m, EVERY))
             x0 = np.random.default_rng(0).standard_normal((CHAINS, dim))
             target = gaussian(np.eye(dim))
             run = sample(
@@ -147,7 +147,7 @@ def targets() -> None:
         problem, found = PROBLEMS[name], []
         for alpha in (*strengths, None):
             x0 = problem.draws(np.random.default_rng(0), 100)
-            kernel = SRLD(ULA(), alpha, Thinned(10, 10))
+            kernel = SRLD(ULA(), alpha, Rolling(10, 10))
             run = sample(
                 problem.target, kernel, x0, 1500, burn_in=200, seed=1, progress=False
             )
@@ -182,7 +182,7 @@ def rate() -> None:
 
     def lost(m: int, eta: float) -> list[tuple[float, float]]:
         every = round(0.5 / eta)
-        kernel = SRLD(ULA(eta), alpha, Thinned(m, every), RBF(bandwidth=float(dim)))
+        kernel = SRLD(ULA(eta), alpha, Rolling(m, every), RBF(bandwidth=float(dim)))
         second, _ = together(kernel, len(alpha), dim, 2 * m * every)
         return [(np.mean(v), np.std(v) / len(v) ** 0.5) for v in second[0] - second[1:]]
 
@@ -211,7 +211,7 @@ def lags() -> None:
     for m, c in [*settings, (5, 10), (20, 10), (40, 10)]:
         shown = []
         for dim in (2, 20):
-            kernel = SRLD(ULA(ETA), alpha, Thinned(m, c))
+            kernel = SRLD(ULA(ETA), alpha, Rolling(m, c))
             second, (base, own) = together(kernel, 2, dim, 2 * m * c)
             ratio = np.mean(own) / np.mean(base)
             spread = np.std(own - ratio * base) / np.mean(base) / len(own) ** 0.5
@@ -225,8 +225,8 @@ def crossing() -> None:
     x0 = matched.starts(100, np.random.default_rng(0), dim)
     row("", *(f"{n} samples" for n in shown), "samples in it, of 250")
     row(*["---"] * (2 + len(shown)))
-    padded, bandwidth = matched.SETTINGS["authors' code"]
-    history = Thinned(100, problem.every, padded=padded)
+    kind, padded, bandwidth = matched.SETTINGS["authors' code"]
+    history = kind(100, problem.every, padded=padded)
     alpha = np.array(problem.alphas)[:, None]
     run = sample(
         problem.target(),

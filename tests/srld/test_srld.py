@@ -248,8 +248,9 @@ def test_the_force_spends_no_evaluation(base, expected, alpha):
 @pytest.mark.parametrize(("history", "positions"), [(Rolling(5, 7), 35), (Thinned(5, 7), 5)])
 def test_memory_is_as_documented(history, positions):
     trace = sample(TARGET, SRLD(ULA(ETA), 1.0, history), START, 50, seed=1, progress=False)
-    past = trace.state.past
-    assert past.x.size + past.score.size == 2 * positions * CHAINS * DIM
+    pasts = trace.state.past if isinstance(history, Rolling) else (trace.state.past,)
+    assert sum(past.x.size + past.score.size for past in pasts) == 2 * positions * CHAINS * DIM
+    assert sum(past.squared.size for past in pasts) == 4 * positions * CHAINS
 
 
 def test_balanced_is_the_ratio_over_the_steps_after_the_past_is_full(library):
@@ -285,7 +286,7 @@ def test_repelled_hvp_is_the_derivative_of_the_repelled_score():
 
 def test_repeated_is_the_authors_padding(library):
     stored = np.arange(5.0)[::-1].reshape(1, 5, 1)  # newest first: 4 3 2 1 0
-    past = Past(library.array(stored), library.array(10 * stored))
+    past = Past(library.array(stored), library.array(10 * stored), library.array(stored[..., :0]))
     for count in (1, 2, 3, 4, 5, 9):
         held = stored[0, :count, 0][::-1]
         full = repeated(library.xp, past, library.array(np.asarray(count, dtype=np.int32)))
@@ -320,7 +321,7 @@ def test_bad_settings_say_what_would_do(make, message):
 def test_an_empty_memory_has_two_arrays():
     past = empty(numpy_xp, START, 3)
     assert past.x is not past.score and past.x.shape == (CHAINS, 3, DIM)
-    pushed = Rolling(3).push(numpy_xp, past, np.int32(0), Point(START, None, 2 * START))
+    (pushed,) = Rolling(3).push(numpy_xp, (past,), np.int32(0), Point(START, None, 2 * START))
     np.testing.assert_array_equal(pushed.x[:, 0], START)
     assert not np.any(past.x)
 

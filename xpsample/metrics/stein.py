@@ -57,8 +57,11 @@ class Median(Bandwidth, FrozenDataclass, eq=True):
         _check_count(m)
         first, second = (xp.asarray(ends, device=device_of(points)) for ends in _pairs(m))
         apart = xp.take(points, first, axis=-2) - xp.take(points, second, axis=-2)
-        ordered = xp.sort(xp.sum(apart * apart, axis=-1), axis=-1)
-        return middle(xp.sqrt(ordered)) ** 2 / math.log(m)
+        return self.of_pairs(xp, xp.sum(apart * apart, axis=-1), m)
+
+    def of_pairs(self, xp: Any, squared: Array, m: int) -> Array:
+        """sigma, (*chains), from the squared distances of pairs of m points, (*chains, pairs)."""
+        return middle(xp.sqrt(xp.sort(squared, axis=-1))) ** 2 / math.log(m)
 
 
 class MedianFromPoint(Bandwidth, FrozenDataclass, eq=True):

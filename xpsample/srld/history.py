@@ -1,10 +1,13 @@
 """What self-repulsive dynamics remembers: past positions with their scores, and which of them repel."""
 
 from abc import abstractmethod
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import device as device_of
 
+from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import FrozenDataclass, count, flag
@@ -14,10 +17,28 @@ from xpsample.targets.point import Point
 
 
 class Past(NamedTuple):
-    """Positions and the scores evaluated there, each (*chains, positions, dim), the newest first."""
+    """M positions and the scores evaluated there, each (*chains, M, dim), the newest first.
+
+    ``squared`` (*chains, M, M - 1) has the squared distances of each position from the M - 1 before it, for a median
+    bandwidth: a position that enters adds M - 1 distances, not M (M - 1) / 2. It is (*chains, M, 0) if nothing needs
+    them.
+    """
 
     x: Array
     score: Array
+    squared: Array
+
+    def entered(self, xp: Any, point: Point) -> "Past":
+        """The past after `point` has taken the place of the oldest position."""
+        apart = point.x[..., None, :] - self.x[..., : self.squared.shape[-1], :]
+        new = (point.x, point.score, xp.sum(apart * apart, axis=-1))
+        return Past(*(xp.concat([a[..., None, :], b[..., :-1, :]], axis=-2) for a, b in zip(new, self, strict=True)))
+
+    def pairs(self, xp: Any) -> Array:
+        """The squared distances of all pairs, (*chains, M (M - 1) / 2)."""
+        m = self.x.shape[-2]
+        flat = xp.reshape(self.squared, (*self.squared.shape[:-2], m * (m - 1)))
+        return xp.take(flat, xp.asarray(_both_kept(m), device=device_of(flat)), axis=-1)
 
 
 class History(FrozenDataclass, eq=True):
@@ -37,22 +58,28 @@ class History(FrozenDataclass, eq=True):
     every: int = count(default=1)
     padded: bool = flag(default=False)
 
-    @property
     @abstractmethod
-    def length(self) -> int:
-        """Positions kept."""
+    def begin(self, past: Past) -> Any:
+        """The memory of chains whose M positions so far are `past`."""
 
     @abstractmethod
-    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
-        """The memory after the step that began at theta_n, `point`; n is a 0-d integer."""
+    def push(self, xp: Any, memory: Any, n: Array, point: Point) -> Any:
+        """The memory after a step that began at theta_n, `point`, with `changes` true; n is a 0-d integer."""
 
     @abstractmethod
-    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
+    def stored(self, memory: Any, n: Array) -> tuple[Past, Array]:
         """The M positions that repel theta_n, newest first, and how many are stored (0-d; M or more is all)."""
+
+    def changes(self, n: Array) -> Array | bool:
+        """Return whether the positions that repel theta_{n+1} are others than those that repel theta_n (0-d)."""
+        return True
 
 
 class Rolling(History, eq=True):
     """theta_{k - jc}, j = 1..M, exactly Eq. 3. Keeps M c positions and as many scores per chain.
+
+    The memory is a queue of c pasts. Step k is repelled by the one with theta_{k-c}, theta_{k-2c}, ..., which theta_k
+    then enters and which goes to the end of the queue: the other c - 1 are not copied.
 
     Parameters
     ----------
@@ -75,16 +102,14 @@ class Rolling(History, eq=True):
     >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Rolling(size=10, every=10))
     """
 
-    @property
-    def length(self) -> int:
-        return self.size * self.every
+    def begin(self, past: Past) -> tuple[Past, ...]:
+        return tuple(_copy(past) for _ in range(self.every))
 
-    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
-        return _rolled(xp, past, point)
+    def push(self, xp: Any, memory: tuple[Past, ...], n: Array, point: Point) -> tuple[Past, ...]:
+        return (*memory[1:], memory[0].entered(xp, point))
 
-    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
-        first = self.every - 1  # row i holds theta_{n - 1 - i}
-        return Past(past.x[..., first :: self.every, :], past.score[..., first :: self.every, :]), n // self.every
+    def stored(self, memory: tuple[Past, ...], n: Array) -> tuple[Past, Array]:
+        return memory[0], n // self.every
 
 
 class Thinned(History, eq=True):
@@ -108,24 +133,24 @@ class Thinned(History, eq=True):
     >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Thinned(size=10, every=10))
     """
 
-    @property
-    def length(self) -> int:
-        return self.size
+    def begin(self, past: Past) -> Past:
+        return _copy(past)
 
-    def push(self, xp: Any, past: Past, n: Array, point: Point) -> Past:
-        enters = n % self.every == 0
-        new = _rolled(xp, past, point)
-        return Past(xp.where(enters, new.x, past.x), xp.where(enters, new.score, past.score))
+    def push(self, xp: Any, memory: Past, n: Array, point: Point) -> Past:
+        return memory.entered(xp, point)
 
-    def stored(self, xp: Any, past: Past, n: Array) -> tuple[Past, Array]:
-        return past, (n + (self.every - 1)) // self.every
+    def stored(self, memory: Past, n: Array) -> tuple[Past, Array]:
+        return memory, (n + (self.every - 1)) // self.every
+
+    def changes(self, n: Array) -> Array | bool:
+        return n % self.every == 0
 
 
-def empty(xp: Any, x: Array, positions: int) -> Past:
-    """A memory of zeros for chains at x, (*chains, dim)."""
-    shape = (*x.shape[:-1], positions, x.shape[-1])
-    zeros = xp.broadcast_to(xp.zeros_like(x)[..., None, :], shape)
-    return Past(zeros + 0.0, zeros + 0.0)
+def empty(xp: Any, x: Array, positions: int, distances: bool = False) -> Past:
+    """A past of zeros for chains at x, (*chains, dim), with the distances of its positions or without."""
+    zeros = xp.broadcast_to(xp.zeros_like(x)[..., None, :], (*x.shape[:-1], positions, x.shape[-1])) + 0.0
+    one = zeros[..., :1] if x.shape[-1] else zeros
+    return Past(zeros, zeros + 0.0, xp.repeat(one, positions - 1 if distances else 0, axis=-1))
 
 
 def check_past(name: str, value: Any, size: int) -> None:
@@ -137,22 +162,20 @@ def check_past(name: str, value: Any, size: int) -> None:
     check_range(name, value)
 
 
-def begin(target: BoundTarget, x: Array, history: History, given: Array | None) -> tuple[Past, Array]:
+def begin(target: BoundTarget, x: Array, history: History, given: Array | None, distances: bool) -> tuple[Any, Array]:
     """The memory of chains at x, (*chains, dim), before their first step, and the steps since its first position.
 
-    Where M positions are given, the oldest first, it is that of chains which were at one of them every c steps before
+    If M positions are given, the oldest first, it is that of chains which were at one of them every c steps before
     they began. `Rolling` keeps the steps in between as well: each stands for the c steps from it to the next one.
     """
     xp, n = target.xp, counter(target, x)
+    past = empty(xp, x, history.size, distances)
     if given is None:
-        return empty(xp, x, history.length), n
-    points = [xp.zeros_like(x) + given[i, ...] for i in range(history.size)]
-    times = history.length // history.size
-    x, score = (
-        xp.stack([row for row in reversed(rows) for _ in range(times)], axis=-2)
-        for rows in (points, [target.score(point) for point in points])
-    )
-    return Past(x, score), n + history.size * history.every
+        return history.begin(past), n
+    for i in range(history.size):
+        at = xp.zeros_like(x) + given[i, ...]
+        past = past.entered(xp, Point(at, None, target.score(at)))
+    return history.begin(past), n + history.size * history.every
 
 
 def repeated(xp: Any, past: Past, count: Array) -> Past:
@@ -162,21 +185,24 @@ def repeated(xp: Any, past: Past, count: Array) -> Past:
     some = xp.where(count > 0, count, 1)
     spread = (some - 1) - age // (m // some + 1)
     at = xp.where(count < m, spread, age)
-    return Past(xp.take(past.x, at, axis=-2), xp.take(past.score, at, axis=-2))
+    return Past(*(xp.take(a, at, axis=-2) for a in past))
 
 
 def pooled(xp: Any, past: Past) -> Past:
     """One past for all chains of the last chain axis: (*groups, chains, M, dim) to (*groups, 1, chains * M, dim)."""
     if past.x.ndim < 3:
         return past  # a single chain
-    *groups, chains, positions, dim = past.x.shape
-    shape = (*groups, 1, chains * positions, dim)
-    return Past(xp.reshape(past.x, shape), xp.reshape(past.score, shape))
+    *groups, chains, positions, _ = past.x.shape
+    return Past(*(xp.reshape(a, (*groups, 1, chains * positions, a.shape[-1])) for a in past))
 
 
-def _rolled(xp: Any, past: Past, point: Point) -> Past:
-    # On NumPy, torch and JAX this copy is cheaper than a masked write into a ring buffer, and reading is a slice.
-    return Past(
-        xp.concat([point.x[..., None, :], past.x[..., :-1, :]], axis=-2),
-        xp.concat([point.score[..., None, :], past.score[..., :-1, :]], axis=-2),
-    )
+def _copy(past: Past) -> Past:
+    copied: Past = tree.map(lambda a: a + 0.0, past)  # JAX gives no array away twice
+    return copied
+
+
+@lru_cache
+def _both_kept(m: int) -> np.ndarray:
+    """Which of the M (M - 1) distances in `Past.squared`, flat, are from a position that is still kept."""
+    position, before = np.divmod(np.arange(m * (m - 1)), m - 1)
+    return np.flatnonzero(position + before < m - 1).astype(np.int32)

@@ -21,8 +21,8 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
-from xpsample.metrics.stein import RBF, PairKernel, common_bandwidth, stein_force
-from xpsample.srld.history import History, Past, Thinned, begin, check_past, pooled, repeated
+from xpsample.metrics.stein import PAIRS, RBF, Bandwidth, Median, PairKernel, stein_force
+from xpsample.srld.history import History, Past, Rolling, begin, check_past, pooled, repeated
 from xpsample.srld.strength import Balanced, Measured
 from xpsample.targets.bound import BoundTarget, SameRatioTarget
 from xpsample.targets.point import Capability, Costs, Point
@@ -32,14 +32,16 @@ class SRLDState(NamedTuple):
     """The base kernel's state, the memory of the past, and the number of steps since its first position (0-d).
 
     ``alpha`` (*chains) is the strength of the last step's repulsion, once there is a past. ``strength`` is the memory
-    of the rule for alpha, or None.
+    of the rule for alpha, or None. ``sigma`` (*chains) is the bandwidth of the past that repels the next step, or None
+    if the bandwidth is a number or depends on where the chain is. ``past`` is one `Past`, or as many as `Rolling` has.
     """
 
     base: Any
-    past: Past
+    past: Any
     n: Array
     alpha: Array
     strength: Tree
+    sigma: Array | None
 
     @property
     def point(self) -> Point:
@@ -111,7 +113,7 @@ class SRLD(Kernel[SRLDState, Any]):
         Repulsion strength, without unit, at least 0; with 0 the steps are the base kernel's, bit for bit. An array
         broadcasts against the chain axes; `Balanced` measures it, over 10 M steps when not given.
     history : History
-        Which past positions repel: `Rolling(M, c)` or `Thinned(M, c)`.
+        Which past positions repel: `Rolling(M, c)`, those of Eq. 3, or `Thinned(M, c)`.
     kernel : PairKernel
         K and its bandwidth.
     shared : bool
@@ -137,7 +139,7 @@ class SRLD(Kernel[SRLDState, Any]):
     >>> import numpy as np
     >>> import xpsample as xps
     >>> target = xps.Target(None, score=lambda x: -x)
-    >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Thinned(size=10, every=10))
+    >>> kernel = xps.SRLD(xps.ULA(0.1), alpha=2.0, history=xps.Rolling(size=10, every=10))
     >>> trace = xps.sample(target, kernel, np.random.default_rng(0).normal(size=(20, 2)), 1000, seed=1, burn_in=200)
     >>> trace.draws.shape
     (1000, 20, 2)
@@ -147,7 +149,7 @@ class SRLD(Kernel[SRLDState, Any]):
     alpha: float | Array | Strength | None = strength(
         Measured, default=None, factory=lambda srld: Balanced(10 * srld.history.size)
     )
-    history: History = instance(History, "Rolling(10, 20)", default=Thinned(10, 10))
+    history: History = instance(History, "Rolling(10, 20)", default=Rolling(10, 10))
     kernel: PairKernel = instance(PairKernel, "RBF()", default=RBF())
     shared: bool = flag(default=False)
     past: Array | None = field(default=None, metadata=ROWS_OF_POSITIONS)
@@ -182,11 +184,11 @@ class SRLD(Kernel[SRLDState, Any]):
         xp = target.xp
         zeros = xp.zeros_like(x[..., 0])
         alpha, strength = self._strength.init(xp, zeros)
-        memory, n = begin(target, x, self.history, self.past)
+        memory, n = begin(target, x, self.history, self.past, self._keeps_distances)
         past, _ = self._past(xp, memory, n)
-        sigma = common_bandwidth(xp, self.kernel, past.x)
-        base = self.base.init(Repelled(target, past, zeros, self.kernel, sigma, self.base.requires), x)
-        return SRLDState(base, memory, n, alpha, strength)
+        sigma = self._measured(xp, past)
+        repelled = Repelled(target, past, zeros, self.kernel, self._bandwidth(sigma), self.base.requires)
+        return SRLDState(self.base.init(repelled, x), memory, n, alpha, strength, sigma)
 
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
@@ -194,18 +196,18 @@ class SRLD(Kernel[SRLDState, Any]):
     def step(self, target: BoundTarget, state: SRLDState, noise: dict[str, Array]) -> tuple[SRLDState, Any]:
         xp, point = target.xp, state.point
         past, ready = self._past(xp, state.past, state.n)
-        sigma = common_bandwidth(xp, self.kernel, past.x)
+        sigma = self._bandwidth(state.sigma)
         alpha, strength = self._strength.now(state.alpha), state.strength
         if isinstance(self._strength, Measured):
-            force = stein_force(xp, self.kernel, point.x, *past, sigma)
+            force = stein_force(xp, self.kernel, point.x, past.x, past.score, sigma)
             alpha, strength = self._strength.update(xp, ready, alpha, point.score, force, strength)
         alpha_now = xp.where(ready, alpha, 0.0)
         repelled = Repelled(target, past, alpha_now, self.kernel, sigma, self.base.requires)
         base, info = self.base.advance(repelled, state.base, noise)
         if isinstance(self._strength, Waiting):  # a warm-up: the past has not begun
             return state._replace(base=base), info
-        memory = self.history.push(xp, state.past, state.n, point)
-        return SRLDState(base, memory, state.n + 1, alpha, strength), info
+        memory, sigma = self._remember(target, state, point)
+        return SRLDState(base, memory, state.n + 1, alpha, strength, sigma), info
 
     def drift(self, state: SRLDState) -> Array:
         """s(x) + alpha g(x; past), ``(*chains, dim)``, at the state's position: what the next step moves along (Eq. 3).
@@ -214,13 +216,50 @@ class SRLD(Kernel[SRLDState, Any]):
         """
         xp, point = array_namespace(state.point.x), state.point
         past, ready = self._past(xp, state.past, state.n)
-        sigma, alpha = common_bandwidth(xp, self.kernel, past.x), xp.where(ready, state.alpha, 0.0)
-        return _repel(xp, self.kernel, point.x, point.score, past, alpha, sigma)
+        alpha = xp.where(ready, state.alpha, 0.0)
+        return _repel(xp, self.kernel, point.x, point.score, past, alpha, self._bandwidth(state.sigma))
 
-    def _past(self, xp: Any, memory: Past, n: Array) -> tuple[Past, Array]:
+    def _remember(self, target: BoundTarget, state: SRLDState, point: Point) -> tuple[Any, Array | None]:
+        """The memory after the step that began at `point`, and the bandwidth of the past that repels the next one."""
+        xp, n = target.xp, state.n
+
+        def enter(i: Any, old: tuple[Any, Array | None]) -> tuple[Any, Array | None]:
+            memory = self.history.push(xp, old[0], n, point)
+            return memory, self._measured(xp, self._past(xp, memory, n + 1)[0])
+
+        changes = self.history.changes(n)
+        if isinstance(changes, bool):
+            return enter(0, (state.past, state.sigma))
+        found: tuple[Any, Array | None] = target.backend.repeat(
+            xp.astype(changes, xp.int32), enter, (state.past, state.sigma)
+        )
+        return found
+
+    @property
+    def _keeps_distances(self) -> bool:
+        """Whether the median of the pairs of a past is that of distances between a chain's own stored positions."""
+        pairs = self.history.size * (self.history.size - 1) // 2
+        own = not (self.shared or self.history.padded)
+        return own and isinstance(self.kernel.bandwidth, Median) and 0 < pairs <= PAIRS
+
+    def _measured(self, xp: Any, past: Past) -> Array | None:
+        """The bandwidth of a past (*chains) if it is that of a rule for the past alone, else None."""
+        rule = self.kernel.bandwidth
+        if not isinstance(rule, Bandwidth) or rule.local:
+            return None
+        if isinstance(rule, Median) and self._keeps_distances:
+            return rule.of_pairs(xp, past.pairs(xp), self.history.size)
+        return rule.at(xp, None, past.x)
+
+    def _bandwidth(self, sigma: Array | None) -> float | Array | None:
+        """The bandwidth of the force: what was measured, or the number that was set; None depends on the point."""
+        rule = self.kernel.bandwidth
+        return sigma if isinstance(rule, Bandwidth) else rule
+
+    def _past(self, xp: Any, memory: Any, n: Array) -> tuple[Past, Array]:
         """The positions that repel at step n, and whether there are enough."""
         history = self.history
-        past, count = history.stored(xp, memory, n)
+        past, count = history.stored(memory, n)
         ready = n >= history.size * history.every
         if history.padded:
             past, ready = repeated(xp, past, count), count >= 1
@@ -232,7 +271,7 @@ def _repel(
 ) -> Array:
     """The score s(x) plus alpha times the force of the past."""
     alpha = per_coordinate(alpha)
-    force = stein_force(xp, kernel, x, *past, sigma)
+    force = stein_force(xp, kernel, x, past.x, past.score, sigma)
     # A choice, not a product with 0: the force may be nan before there is a past.
     return xp.where(alpha > 0, score + alpha * force, score)
 

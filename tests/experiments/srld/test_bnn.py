@@ -115,4 +115,4 @@ def test_step_sizes_are_scored_and_a_chain_that_leaves_the_numbers_is_the_worst(
 def test_the_kernels_are_the_papers():
     found = {name: repr(method.kernel(0.01)) for name, method in methods(QUICK, [10.0, 1.0]).items()}
     assert "SRLD" not in found["LD"] and "alpha=10.0" in found["SRLD 10"] and "alpha=1.0" in found["SRLD 1"]
-    assert "Thinned(size=10" in found["SRLD 10"] and "size=100" in found["LD"]
+    assert "Rolling(size=10" in found["SRLD 10"] and "size=100" in found["LD"]

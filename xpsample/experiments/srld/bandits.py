@@ -27,7 +27,7 @@ from xpsample.kernels import ULA
 from xpsample.metrics.stein import Median, PairKernel
 from xpsample.particles.svgd import SVGD, AdaGrad
 from xpsample.sampling.noise import Portable
-from xpsample.srld import SRLD, Thinned
+from xpsample.srld import SRLD, Rolling
 
 M, ALPHA = 20, 10.0
 ETA = 5e-8
@@ -169,7 +169,7 @@ def network_policy(name: str, network: RewardNetwork, size: Size) -> NetworkPoli
     if name == "SVGD":
         svgd = SVGD(SVGD_STEP, adagrad=AdaGrad())
         return NetworkPolicy(network, svgd, size.batch, max(1, size.every // M), M, particles=M)
-    base, past = ULA(ETA), Thinned(M, size.every)
+    base, past = ULA(ETA), Rolling(M, size.every)
     kernels = {"LD": base, "SRLD": SRLD(base, ALPHA, past), "attracting": SRLD(base, 1.0, past, Attracting())}
     return NetworkPolicy(network, kernels[name], size.batch, size.every, M)
 

@@ -22,7 +22,7 @@ from xpsample.experiments.table import Row, columns, interval, means_and_errors
 from xpsample.kernels import ULA, Kernel
 from xpsample.kernels.minibatch import Minibatch
 from xpsample.particles.svgd import SVGD, AdaGrad
-from xpsample.srld import SRLD, Thinned
+from xpsample.srld import SRLD, Rolling
 from xpsample.targets import Target
 from xpsample.trace.recorders import Draws
 
@@ -146,7 +146,7 @@ def methods(size: Size, alphas: list[float]) -> dict[str, Method]:
 
 
 def _langevin(eta: Any, alpha: float, every: int) -> Kernel:
-    return Minibatch(SRLD(ULA(eta), alpha, Thinned(PAST, every)) if alpha else ULA(eta), BATCH)
+    return Minibatch(SRLD(ULA(eta), alpha, Rolling(PAST, every)) if alpha else ULA(eta), BATCH)
 
 
 def _svgd(eta: Any) -> Kernel:

@@ -20,17 +20,17 @@ from xpsample.experiments.transport import marginal_wasserstein, wasserstein
 from xpsample.kernels import ULA, Kernel, Trait
 from xpsample.metrics import chain_ess, squared_mmd
 from xpsample.metrics.stein import RBF, Bandwidth, Median, MedianFromPoint
-from xpsample.srld import SRLD, Thinned
+from xpsample.srld import SRLD, History, Rolling, Thinned
 from xpsample.targets import BoundTarget, Capability, Target
 from xpsample.trace.recorders import Draws, Record
 
 MMD = RBF(10.0)
 """exp(-0.1 d^2), the kernel of the authors' code."""
-SETTINGS: Mapping[str, tuple[bool, Bandwidth]] = {
-    "Eq. 3, App. A": (False, Median()),
-    "authors' code": (True, MedianFromPoint()),
+SETTINGS: Mapping[str, tuple[type[History], bool, Bandwidth]] = {
+    "Eq. 3, App. A": (Rolling, False, Median()),
+    "authors' code": (Thinned, True, MedianFromPoint()),
 }
-"""Ways to run SRLD: whether its past is padded, and the bandwidth rule."""
+"""Ways to run SRLD: its history, whether that is padded, and the bandwidth rule."""
 
 
 def starts(repeats: int, rng: np.random.Generator, dim: int = 2) -> np.ndarray:
@@ -88,12 +88,12 @@ def sample(
 ) -> Matched:
     """SRLD from x0 (repeat, dim) at all strengths, a batched run; then LD, its step scaled for each of these chains.
 
-    With that step the root mean square of LD's drift is SRLD's, as in the authors' code. Every `every`-th position is
-    stored, the last `past` of them repel, and all but the first `dropped` are draws.
+    With that step the root mean square of LD's drift is SRLD's, as in the authors' code. The last `past` positions that
+    are `every` steps apart repel, and every `every`-th is a draw, but for the first `dropped` of these.
     """
-    padded, bandwidth = SETTINGS[setting]
+    history, padded, bandwidth = SETTINGS[setting]
     alpha = device.array(np.array(alphas)[:, None])
-    kernel = SRLD(ULA(eta), alpha, Thinned(past, every, padded=padded), RBF(bandwidth))
+    kernel = SRLD(ULA(eta), alpha, history(past, every, padded=padded), RBF(bandwidth))
     start = device.array(np.broadcast_to(x0, (len(alphas), *x0.shape)))
     options |= {"burn_in": dropped * every, "thinning": every}
 
