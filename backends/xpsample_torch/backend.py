@@ -161,6 +161,12 @@ class TorchBackend(Backend):
     ) -> Any:
         return eager_repeat(n, body, carry, until)
 
+    def when(self, condition: Array, body: Callable[[Any], Any], carry: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            return super().when(condition, body, carry)
+        # A compiled step has no branch on a value: it computes both.
+        return tree.map(lambda new, old: torch.where(condition, new, old), body(carry), carry)
+
     def drive(
         self,
         program: DrivenProgram,

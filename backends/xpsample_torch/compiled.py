@@ -3,8 +3,9 @@
 import importlib
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from types import CellType, FunctionType, MethodType
@@ -126,7 +127,8 @@ class _CompiledStep:
         return made
 
 
-def _compiling() -> AbstractContextManager:
+@contextmanager
+def _compiling() -> Iterator[None]:
     """What torch needs while a step is compiled, where it has such settings.
 
     Derivatives by torch.autograd become a part of the program; and there may be any number of programs, which count as
@@ -134,4 +136,7 @@ def _compiling() -> AbstractContextManager:
     """
     config = importlib.import_module("torch._dynamo").config
     wanted = {"trace_autograd_ops": True, "recompile_limit": sys.maxsize, "accumulated_recompile_limit": sys.maxsize}
-    return config.patch({name: value for name, value in wanted.items() if hasattr(config, name)})
+    with warnings.catch_warnings(), config.patch({name: v for name, v in wanted.items() if hasattr(config, name)}):
+        # What is cached here are tables that depend on their arguments alone.
+        warnings.filterwarnings("ignore", r"Dynamo detected a call to a `functools\.lru_cache`")
+        yield

@@ -78,6 +78,8 @@ def traced(monkeypatch):
 KERNELS = {
     "hmc": lambda: xps.HMC(0.3, 3),
     "sr-mala": lambda: xps.SRMC(xps.MALA(0.3), alpha=0.5, schedule=xps.PowerLaw(0.7), tilt=xps.Exact()),
+    "srld": lambda: xps.SRLD(xps.ULA(0.1), 1.0, xps.Rolling(2, 3)),
+    "srld-thinned": lambda: xps.SRLD(xps.ULA(0.1), 1.0, xps.Thinned(2, 3)),
     "tempering": lambda: xps.ParallelTempering(xps.MALA(0.3), (1.0, 0.5)),
 }
 

@@ -272,9 +272,8 @@ class Attracting(RBF):
 class Late(Rolling):
     """theta_{k - jc + 1} instead of theta_{k - jc}."""
 
-    def stored(self, xp, past, n):
-        _, ready = super().stored(xp, past, n)
-        return type(past)(past.x[..., :: self.every, :], past.score[..., :: self.every, :]), ready
+    def stored(self, memory, n):
+        return memory[1 % self.every], n // self.every
 
 
 class OtherScores(Rolling):

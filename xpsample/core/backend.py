@@ -296,6 +296,19 @@ class Backend(ABC):
         xpsample.sampling.eager.eager_repeat : The loop for libraries that run eagerly.
         """
 
+    def when(self, condition: Array, body: Callable[[Any], Any], carry: Any) -> Any:
+        """``body(carry)`` if `condition`, a 0-d boolean array, is true; otherwise `carry`, and `body` does not run.
+
+        Parameters
+        ----------
+        condition : array, shape ()
+            A library that runs eagerly waits for it.
+        body : callable
+            ``carry -> carry``, of the same structure, shapes and dtypes.
+        carry : tree of arrays
+        """
+        return self.repeat(self.xp.astype(condition, self.xp.int32), lambda i, old: body(old), carry)
+
     @abstractmethod
     def drive(
         self,

@@ -204,5 +204,5 @@ def _copy(past: Past) -> Past:
 @lru_cache
 def _both_kept(m: int) -> np.ndarray:
     """Which of the M (M - 1) distances in `Past.squared`, flat, are from a position that is still kept."""
-    position, before = np.divmod(np.arange(m * (m - 1)), m - 1)
-    return np.flatnonzero(position + before < m - 1).astype(np.int32)
+    kept = [i * (m - 1) + before for i in range(m) for before in range(m - 1 - i)]
+    return np.asarray(kept, dtype=np.int32)
