@@ -6,17 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from xpsample.diagnostics.advice import ACROSS, Advice
 from xpsample.diagnostics.convergence import FEWEST_DRAWS
 from xpsample.diagnostics.coordinates import spread
 from xpsample.diagnostics.findings import Column, Finding, of_columns, of_worst, worst_first
 
-APART = 2.0
-"""Chains in different modes are this many of their standard deviations apart, as two normal modes are."""
+APART, ERRORS = 2.0, 5.0
+"""Chains in different modes are this many of their standard deviations apart, as two normal modes are; and this many
+standard errors of their means, by what the means of their halves differ by."""
 
-SPLIT, LEAST_VISIT = 4.0, 0.02
-"""Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, and
-the least share of the draws that two chains have in the smaller one. Halves of a normal distribution differ by 2.65,
-and of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's alone."""
+SPLIT, LEAST_VISIT, FEWEST_SPLIT = 4.0, 0.02, 16
+"""Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, the
+least share of the draws that two chains have in the smaller one, and its fewest distinct draws. Halves of a normal
+distribution differ by 2.65, and of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's."""
 
 DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 16
 """A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
@@ -26,8 +28,8 @@ CORRELATED, MOST_CORRELATED, EXACT = 0.97, 32, 1e-10
 """Two coordinates are narrowly correlated from there on; how many coordinates are compared; and how near 1 it is that
 one is a function of the other, as two probabilities are that sum to 1."""
 
-GROWTH = 10.0
-"""From the first to the last quarter of a run; a random walk from one point spreads by 2.6."""
+GROWTH, FEWEST_GROWN = 10.0, 32
+"""From the first to the last quarter of a run, each of so many draws; a random walk from one point spreads by 2.6."""
 
 SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
 """Draws that are a start, how many times as far out they are as nearly all draws of the second half, and how many times
@@ -37,13 +39,25 @@ SETTLING, FEWEST_SETTLING = 1e-5, 32
 """The largest probability with which stationary chains are said to settle, and the fewest chains that are looked at."""
 
 
-def judge_modes(columns: Sequence[Column], draws: np.ndarray, walks: np.ndarray, moving: np.ndarray) -> Finding | None:
+OF_HMC = Advice()
+
+
+def judge_modes(
+    columns: Sequence[Column],
+    draws: np.ndarray,
+    walks: np.ndarray,
+    moving: np.ndarray,
+    advice: Advice = OF_HMC,
+    one_mode: bool = False,
+) -> Finding | None:
     """Whether chains keep apart: sorted by their means, whether somewhere two neighbours are far from one another.
 
     Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one. Where
     two coordinates have the same two or more values in chains, but in another order, they are labels that chains have
     swapped: a finding of its own kind. Draws are (draw, chain, column); chains that are not `moving`, (chain, column),
-    are left out. Columns of `walks` (see `walking`) are apart since no chain has come round.
+    are left out. Columns of `walks` (see `walking`) are apart since no chain has come round, and so are chains whose
+    halves differ as much as the chains: the largest of so many gaps is compared with a t distribution, whose degrees of
+    freedom are the chains. With `one_mode` the log density is known not to fall between the chains, which then walk.
     """
     if draws.shape[1] < 2 or not draws.size:
         return None
@@ -53,16 +67,24 @@ def judge_modes(columns: Sequence[Column], draws: np.ndarray, walks: np.ndarray,
     ordered = np.sort(known, axis=0)
     gaps = np.nan_to_num(np.diff(ordered, axis=0), nan=0.0)
     count = np.maximum(1, np.sum(np.isfinite(known), axis=0))
-    spread = np.sqrt(np.sum(np.where(np.isfinite(known), sds, 0.0) ** 2, axis=0) / count)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    spread, half = np.sqrt(np.sum(np.where(np.isfinite(known), sds, 0.0) ** 2, axis=0) / count), len(draws) // 2
+    with np.errstate(all="ignore"):
+        change = np.where(np.isfinite(known), np.mean(draws[half:], axis=0) - np.mean(draws[:half], axis=0), 0.0)
+        error = np.sqrt(np.sum(change**2, axis=0) / count) / 2
+        sure = np.max(gaps, axis=0) > ERRORS * len(columns) ** (1 / count) * error
         apart = np.where(spread > 0, np.max(gaps, axis=0) / spread, 0.0)
-    at = worst_first((apart > APART) & ~walks, apart)
+    at = worst_first((apart > APART) & sure & ~walks, apart)
     if not at.size:
         return None
     first = at[0]
     below = int(np.argmax(gaps[:, first])) + 1
     low, high = np.mean(ordered[:below, first]), np.nanmean(ordered[below:, first])
-    pair = _swapped(columns, known, spread, at)
+    if one_mode:
+        what = (
+            f"chains are {apart[first]:.3g} of their sds apart in one mode: the log density does not fall between them,"
+        )
+        return of_columns("slow", what, float(apart[first]), advice.further, columns, at)
+    pair = None if advice.discrete else _swapped(columns, known, spread, at)
     if pair is not None:
         return of_columns(
             "labels",
@@ -79,7 +101,7 @@ def judge_modes(columns: Sequence[Column], draws: np.ndarray, walks: np.ndarray,
         f"chains stay in different places, {below} near {low:.3g} and {int(count[first]) - below} near {high:.3g}, "
         f"{apart[first]:.3g} of their sds apart,",
         float(apart[first]),
-        MODES,
+        ACROSS if advice.discrete else MODES,
         columns,
         at,
     )
@@ -136,7 +158,8 @@ def judge_crossings(
             continue
         above = np.mean(chains > unit * values[k], axis=0)
         visits = np.sum((above if share[k] > 0.5 else 1 - above) > LEAST_VISIT)
-        if visits < min(2, len(above)):
+        few = min(len(np.unique(part)) for part in (values[: k + 1], values[k + 1 :]))
+        if visits < min(2, len(above)) or few < FEWEST_SPLIT:
             continue
         places = f"{unit * (low[k] + values[0]):.3g} and {unit * (high[k] + values[0]):.3g}"
         what = f"draws lie in two places, near {places}, between which chains seldom cross,"
@@ -164,18 +187,19 @@ def walking(draws: np.ndarray, bad: Sequence[int]) -> tuple[np.ndarray, np.ndarr
     return walks, ratio
 
 
-def judge_walk(columns: Sequence[Column], walks: np.ndarray, ratio: np.ndarray, high: bool) -> Finding | None:
+def judge_walk(
+    columns: Sequence[Column], walks: np.ndarray, ratio: np.ndarray, high: bool, advice: Advice
+) -> Finding | None:
     """That chains are on a slow walk, by `walking`'s figures of columns that have not mixed.
 
     `high` says that nearly all steps are accepted.
     """
     what = "chains walk slowly: from one quarter of the run to the next they move by {worst:.2g} of their sds,"
-    advice = "take larger steps, " if high else "leave step size and metric out, to have them tuned, "
-    advice += "take a kernel that moves further, such as HMC, or a metric that fits; or run much longer"
-    return of_worst("slow", what, advice, columns, walks, ratio)
+    far = f"take larger steps; or {advice.further}" if high and not advice.unset else advice.further
+    return of_worst("slow", what, far, columns, walks, ratio)
 
 
-def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarray) -> Finding | None:
+def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarray, advice: Advice) -> Finding | None:
     """Whether the columns `at`, which mix badly, are narrowly correlated with others of their group."""
     chosen = at[:MOST_CORRELATED]
     if len(chosen) < 2 or draws.shape[0] < FEWEST_WALKED:
@@ -199,24 +223,23 @@ def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarr
         "correlated",
         f"a narrow correlation of {worst:.6g} holds the chains up",
         worst,
-        "take a dense metric, such as HMC(mass=DenseMetric()), MALA(preconditioner=DenseMetric()) or "
-        "RWM(covariance=DenseMetric()), or other parameters",
+        advice.together([columns[chosen[i]][1] for i in (first, other)]),
         columns,
         chosen[[first, other]],
     )
 
 
-def judge_growth(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
+def judge_growth(columns: Sequence[Column], draws: np.ndarray, advice: Advice = OF_HMC) -> Finding | None:
     """Whether the spread of an unadjusted chain's draws, (draw, chain, column), grows from quarter to quarter."""
     n = draws.shape[0] // 4
-    if n < 2 or not draws.size:
+    if n * draws.shape[1] < FEWEST_GROWN or n < 2 or not draws.size:
         return None
     first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
     with np.errstate(all="ignore"):
         growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
     what = "chains that grow, by a factor of {worst:.3g} from the first to the last quarter of the run,"
-    advice = "the steps do not keep the target: use a smaller step size, or a kernel that accepts and rejects"
-    return of_worst("growth", what, advice, columns, growth > GROWTH, growth)
+    fix = f"the steps do not keep the target: {advice.smaller}, or a kernel that accepts and rejects"
+    return of_worst("growth", what, fix, columns, growth > GROWTH, growth)
 
 
 def judge_start(
@@ -302,46 +325,64 @@ def _farthest(distance: np.ndarray, size: int) -> np.ndarray:
 SMALLEST_BFMI = 0.3
 """Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695."""
 
+CHANCE = 0.005
+"""The largest probability with which chance alone makes a finding of the worst of many chains."""
+
 FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
 """Of trajectories of a fixed length that may come back, and the least mean acceptance of those that do."""
 
-LOW_ACCEPTANCE, HIGH_ACCEPTANCE = 0.25, 0.1
-"""Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected."""
+LOW_ACCEPTANCE, HIGH_ACCEPTANCE, FEWEST_STEPS = 0.25, 0.1, 50
+"""Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected; in so many steps at least."""
 
 
-def judge_stuck(moved: np.ndarray, steps: int) -> Finding | None:
-    """Chains that never moved, from the share (*chains) of each chain's steps that did."""
-    if steps < FEWEST_DRAWS or not np.any(moved == 0):
+def chance_still(moved: np.ndarray, steps: int, optimum: float | None) -> float:
+    """Probability that a chain which moves half as often as those that do, or as it should, makes no move at all."""
+    rate = np.mean(moved[moved > 0]) if np.any(moved > 0) else (optimum or 0.5)
+    return float((1 - rate / 2) ** steps)
+
+
+def judge_stuck(moved: np.ndarray, steps: int, optimum: float | None = None, advice: Advice = OF_HMC) -> Finding | None:
+    """Chains that never moved, from the share (*chains) of each chain's steps that did: more of them than by chance."""
+    count = int(np.sum(moved == 0))
+    if steps < FEWEST_DRAWS or not count:
         return None
-    chains = _indices(moved == 0)
+    still = chance_still(moved, steps, optimum)
+    expected = moved.size * (still if count < moved.size else still**moved.size)
+    if (expected > CHANCE and count <= 1 + expected + 4 * math.sqrt(expected)) or expected > 0.5 * moved.size:
+        return None
+    way = "elsewhere" if not advice.discrete else "in other states"
     return Finding(
         "stuck",
-        f"{np.sum(moved == 0)} of {moved.size} chains never moved",
-        int(np.sum(moved == 0)),
-        "no proposal was accepted: use a smaller step size, or start elsewhere",
-        chains=chains,
+        f"{count} of {moved.size} chains never moved",
+        count,
+        f"no proposal was accepted: {advice.smaller}, or start {way}",
+        chains=_indices(moved == 0),
     )
 
 
-def judge_acceptance(acceptance: np.ndarray, optimum: float | None, slow: np.ndarray) -> Finding | None:
+def judge_acceptance(
+    acceptance: np.ndarray, optimum: float | None, slow: np.ndarray, steps: int = FEWEST_STEPS, advice: Advice = OF_HMC
+) -> Finding | None:
     """Whether a group's mean acceptance probability is far from the kernel's optimum, if there is one.
 
     Too high is a finding only where a group is `slow`, (*groups), of low ESS: in few dimensions a good run may accept
     nearly everything. None at all is the finding of chains that never moved.
     """
-    if optimum is None or not acceptance.size:
+    chains = acceptance.shape[-1] if acceptance.ndim else 1
+    if optimum is None or not acceptance.size or steps * chains < FEWEST_STEPS:
         return None
     means = np.mean(acceptance, axis=-1) if acceptance.ndim else acceptance
     low, high = (means > 0) & (means < LOW_ACCEPTANCE * optimum), slow & (1 - means < HIGH_ACCEPTANCE * (1 - optimum))
-    for far, advice, worst in (
-        (low, "use a smaller step size", np.min),
-        (high, "use a larger step size", np.max),
+    for far, way, worst in (
+        (low, "use a smaller", np.min),
+        (high, "use a larger", np.max),
     ):
         if np.any(far):
+            text = f"{way} {(advice.step or 'step size').replace('_', ' ')}"
             value = float(worst(means[far]))
             what = f"acceptance probability {value:.3g}, where {optimum:.3g} is best"
             groups = tuple(tuple(int(i) for i in group) for group in np.argwhere(far)) if far.ndim else ()
-            return Finding("acceptance", what, value, advice, groups=groups)
+            return Finding("acceptance", what, value, text, groups=groups)
     return None
 
 
@@ -372,12 +413,19 @@ def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
 
 
 def judge_energy(energy: np.ndarray) -> Finding | None:
-    """The energy's Bayesian fraction of missing information, E-BFMI, of every chain, from energies (draw, *chains)."""
+    """The energy's Bayesian fraction of missing information, E-BFMI, of all chains and of each: (draw, *chains).
+
+    The logarithm of that of n draws has a standard deviation of at most 2 / sqrt(n) about that of 1, or more, of a run
+    that is well.
+    """
     if energy.shape[0] < FEWEST_DRAWS:
         return None
     with np.errstate(all="ignore"):
-        fraction = np.mean(np.diff(energy, axis=0) ** 2, axis=0) / np.var(energy, axis=0)
-        low = fraction < SMALLEST_BFMI
+        change, spread = np.mean(np.diff(energy, axis=0) ** 2, axis=0), np.var(energy, axis=0)
+        fraction, pooled = change / spread, np.mean(change) / np.mean(spread)
+    away = 2 * math.sqrt(2 * math.log(max(1, fraction.size) / CHANCE) / energy.shape[0])
+    all_low = pooled < min(SMALLEST_BFMI, math.exp(-6 / math.sqrt(energy.size)))
+    low = fraction < (SMALLEST_BFMI if all_low else min(SMALLEST_BFMI, math.exp(-away)))
     if not np.any(low):
         return None
     worst = float(np.min(fraction[low]))
@@ -390,7 +438,7 @@ def judge_energy(energy: np.ndarray) -> Finding | None:
     )
 
 
-def judge_divergences(diverged: np.ndarray, steps: int, region: str = "") -> Finding | None:
+def judge_divergences(diverged: np.ndarray, steps: int, region: str = "", advice: Advice = OF_HMC) -> Finding | None:
     """Divergent steps, counts (*chains) of `steps` each, and the `region` where they are, if it is known."""
     count = int(np.sum(diverged))
     if not count:
@@ -401,7 +449,7 @@ def judge_divergences(diverged: np.ndarray, steps: int, region: str = "") -> Fin
         f"{count} of {steps * diverged.size} steps diverged, in {chains} of {diverged.size} chains{region} "
         "(non-finite proposals, energy errors, or chains frozen where they left the finite numbers)",
         count,
-        "take a smaller step size, or constrained=True of the target or model where a log density of -inf is meant; "
+        f"{advice.smaller}, or constrained=True of the target or model where a log density of -inf is meant; "
         "trace.run_statistics.diverged has the counts",
         chains=_indices(diverged > 0),
     )
@@ -419,7 +467,7 @@ def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> 
         away = (np.mean(there, axis=0) - center) / sd
     size = np.where(np.isfinite(away), np.abs(away), 0.0)
     i = int(np.argmax(size))
-    if size[i] < max(0.5, 4 / math.sqrt(len(there))):
+    if size[i] < max(0.5, math.sqrt(2 * math.log(2 * len(size) / CHANCE) / len(there))):
         return ""
     return f", near {names[i]} = {center[i] + away[i] * sd[i]:.3g}, {away[i]:+.2g} sds from its mean,"
 

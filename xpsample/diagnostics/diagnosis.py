@@ -18,7 +18,10 @@ from xpsample.core.errors import (
     warn_caller,
 )
 from xpsample.core.registry import to_host
+from xpsample.diagnostics.advice import Advice
 from xpsample.diagnostics.chains import (
+    CHANCE,
+    chance_still,
     judge_acceptance,
     judge_correlation,
     judge_crossings,
@@ -45,9 +48,13 @@ from xpsample.diagnostics.findings import (
     judge_batches,
     judge_figures,
 )
+from xpsample.diagnostics.tails import judge_tails
 from xpsample.diagnostics.target import judge_density_precision, judge_position_precision, judge_underflow
 
 UNMIXED = {"rhat", "ess_bulk", "ess_tail"}
+
+WALKED = 6
+"""ESS of a chain that walks, at most."""
 
 COPIED = 2**18
 """Array elements of a statistic that are judged, at most."""
@@ -119,7 +126,8 @@ def diagnose(
             each = coarse.draws.reshape((*coarse.draws.shape[:2], -1, len(coarse.coordinates)))
             at = to_host(rows[:: coarse.step, ...]).astype(bool).reshape((len(each), -1, coarse.chains))
             region = region_of([names[int(i)] for i in coarse.coordinates], each, at.swapaxes(1, 2))
-    found += [judge_divergences(diverged, steps, region), judge_stuck(moved, steps)]
+    advice, optimum = Advice.of(known), known.get("optimal_acceptance")
+    found += [judge_divergences(diverged, steps, region, advice), judge_stuck(moved, steps, optimum, advice)]
 
     mixes: list[Finding] = []
     chains = known.get("chains", True)
@@ -130,13 +138,13 @@ def diagnose(
         found += own
     elif running is not None and chains:
         (columns, sd, mixed), count, of_chains, batch = running
-        mixes = judge_figures(columns, sd, mixed, count, of_chains)
+        mixes = judge_figures(columns, sd, mixed, count, of_chains, advice)
         found.append(None if batch is None else judge_batches(columns, mixed.ess_bulk, count * of_chains, batch))
     slow = np.zeros(accepted.shape[:-1], dtype=bool)  # groups of low ESS
     for finding in mixes:
         if finding.kind == "ess_bulk":
             slow[tuple(np.transpose(finding.groups))] = True
-    found.append(judge_acceptance(accepted, known.get("optimal_acceptance"), slow))
+    found.append(judge_acceptance(accepted, optimum, slow, steps, advice))
     kinds = {finding.kind for finding in mixes}
     if known.get("leapfrog_steps") and kinds & UNMIXED and "resonance" not in kinds:
         found.append(judge_resonance(known["leapfrog_steps"], accepted))
@@ -155,7 +163,8 @@ def _judge_draws(
 
     Chains that never moved are in no mode, and groups of nothing else are left out.
     """
-    categorical, tilted = known.get("categorical", False), known.get("tilted", False)
+    categorical, tilted, advice = known.get("categorical", False), known.get("tilted", False), Advice.of(known)
+    optimum = known.get("optimal_acceptance")
     figures = figures or coarse.figures(categorical)
     moved, accepted = np.asarray(run_statistics.moved), np.asarray(run_statistics.acceptance_probability)
     stuck = moved == 0 if moved.shape == coarse.shape else np.zeros(coarse.shape, dtype=bool)
@@ -164,7 +173,8 @@ def _judge_draws(
     keep = [i for i, (group, _) in enumerate(figures.columns) if not still[group]]
     kept = Mixing(*np.asarray(figures.mixing)[:, keep])
     rows, chains = coarse.rows * coarse.walkers, coarse.chains // coarse.walkers
-    mixes = judge_figures([figures.columns[i] for i in keep], figures.sd[keep], kept, rows, chains)
+    by_chance = chance_still(moved, rows * chains, optimum) > CHANCE
+    mixes = judge_figures([figures.columns[i] for i in keep], figures.sd[keep], kept, rows, chains, advice, by_chance)
 
     keep = [i for i, (group, _) in enumerate(coarse.columns) if not still[group]]
     columns, first, values = [coarse.columns[i] for i in keep], coarse.first[..., keep], coarse.values[..., keep]
@@ -172,21 +182,27 @@ def _judge_draws(
     second = values[len(values) // 2 :]
     names = dict.fromkeys(name for finding in mixes if finding.kind in UNMIXED for name in finding.coordinates)
     bad = [i for name in names for i, (_, own) in enumerate(columns) if own == name]
-    walks, ratio = walking(second, bad)
-    optimum = known.get("optimal_acceptance")
+    # Chains that walk have an ESS of a few each; that of more may drift by chance.
+    ess = zip(figures.columns, figures.mixing.ess_bulk, strict=True)
+    lame = {column for column, of_column in ess if of_column < WALKED * chains}
+    walks, ratio = walking(second, [i for i in bad if columns[i] in lame])
     high = optimum is not None and bool(accepted.size) and float(np.mean(accepted)) > optimum
     found = [
-        judge_modes(columns, values, walks, moving)
-        or judge_crossings(columns, values, [i for i in bad if not walks[i]][:4], moving),
-        judge_walk(columns, walks, ratio, high),
-        judge_correlation(columns, second, np.asarray(bad, dtype=int)),
-        None if known.get("adjusted", True) else judge_growth(columns, values),
+        judge_modes(columns, values, walks, moving, advice, known.get("one_mode", False)),
+        None
+        if advice.discrete or known.get("one_mode", False)
+        else judge_crossings(columns, values, [i for i in bad if not walks[i]][:4], moving),
+        judge_walk(columns, walks, ratio, high, advice),
+        judge_correlation(columns, second, np.asarray(bad, dtype=int), advice),
+        None if known.get("adjusted", True) else judge_growth(columns, values, advice),
         judge_start(columns, first, second, tilted, coarse.step),
         None if tilted or coarse.walkers > 1 else judge_settling(columns, values),
     ]
     if any(finding is not None and finding.kind == "growth" for finding in found):
         # All else that the figures show is what growing chains look like.
         mixes = [finding for finding in mixes if finding.kind in ("not_finite", "rhat")]
+    if not (categorical or advice.discrete):
+        found.append(judge_tails(columns, values))
     if not categorical:
         dtype, second = coarse.draws.dtype, coarse.values[len(values) // 2 :]
         found.append(judge_position_precision(coarse.columns, second, dtype))

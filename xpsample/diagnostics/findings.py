@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from xpsample.diagnostics.advice import Advice
 from xpsample.diagnostics.convergence import FEWEST_DRAWS, Mixing
 
 LARGEST_RHAT = 1.01
@@ -36,8 +37,8 @@ class Finding:
     kind : str
         A word for programs: ``"precision"``, ``"underflow"``, ``"improper"``, ``"bound"``, ``"divergences"``,
         ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"labels"``, ``"modes"``, ``"slow"``, ``"correlated"``,
-        ``"depth"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``, ``"transient"``,
-        ``"acceptance"``, ``"energy"``,
+        ``"depth"``, ``"tails"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``,
+        ``"transient"``, ``"acceptance"``, ``"energy"``,
         ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
         ``"batches"``, ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
         ``"restart"``, ``"until"``, or that of a recorder's own.
@@ -135,27 +136,39 @@ def least_ess(chains: int) -> int:
 # ---- of figures ------------------------------------------------------------------------------------------------------
 
 
-def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draws: int, chains: int) -> list[Finding]:
+def judge_figures(
+    columns: Sequence[Column],
+    sd: np.ndarray,
+    found: Mixing,
+    draws: int,
+    chains: int,
+    advice: Advice | None = None,
+    still_by_chance: bool = False,
+) -> list[Finding]:
     """What the figures of a table show.
 
     Of columns, each a group and a name, and their standard deviations, (column,), which are not finite where draws are
-    not, after so many draws per chain.
+    not, after so many draws per chain. On a discrete space a variable that has one value in all chains is (nearly)
+    certain, which is no fault.
     """
+    advice = advice or Advice()
     if draws < FEWEST_DRAWS:
         return [few_draws(draws)]
     total, least = draws * chains, least_ess(chains)
     bulk, tail, rhat = found
     with np.errstate(invalid="ignore"):
-        still = np.isfinite(sd) & np.isnan(bulk)
+        still = np.isfinite(sd) & np.isnan(bulk) & (not (advice.discrete or still_by_chance))
+        mix = "run longer, or try another kernel or a preconditioner"
+        mix = advice.further if advice.discrete or len(advice.blocks) > 1 else mix
         cases = [
-            ("not_finite", ~np.isfinite(sd), sd, "draws that are not finite", "use a smaller step size"),
-            ("constant", still, sd, "no chain moves", "use a smaller step size, unless the coordinate is fixed"),
+            ("not_finite", ~np.isfinite(sd), sd, "draws that are not finite", advice.smaller),
+            ("constant", still, sd, "no chain moves", f"{advice.smaller}, unless the coordinate is fixed"),
             (
                 "rhat",
                 rhat > LARGEST_RHAT,
                 -rhat,
                 f"R-hat above {LARGEST_RHAT}, {{worst:.4g}} at worst,",
-                "the chains have not mixed: run longer, or try another kernel or a preconditioner",
+                f"the chains have not mixed: {mix}",
             ),
             (
                 "ess_bulk",
@@ -181,11 +194,11 @@ def judge_figures(columns: Sequence[Column], sd: np.ndarray, found: Mixing, draw
             ),
         ]
     findings = []
-    for kind, where, badness, what, advice in cases:
+    for kind, where, badness, what, text in cases:
         at = worst_first(where, -badness)
         if at.size:
             worst = abs(float(badness[at[0]])) if kind not in ("not_finite", "constant") else float(at.size)
-            findings.append(of_columns(kind, what.format(worst=worst), worst, advice, columns, at))
+            findings.append(of_columns(kind, what.format(worst=worst), worst, text, columns, at))
     return findings
 
 
@@ -212,9 +225,9 @@ def few_draws(draws: int) -> Finding:
 # ---- causes ----------------------------------------------------------------------------------------------------------
 
 CAUSES = (
-    *("annealing", "precision", "underflow", "improper", "bound", "tilt", "tilt_acceptance", "not_finite", "growth"),
+    *("annealing", "improper", "precision", "underflow", "bound", "tilt", "tilt_acceptance", "not_finite", "growth"),
     *("behind", "stuck", "divergences", "ladder", "round_trips", "labels", "warmup", "modes", "transient"),
-    *("correlated", "resonance", "depth", "energy", "slow", "acceptance", "tilt_idle", "moves", "heat"),
+    *("correlated", "resonance", "depth", "tails", "energy", "slow", "acceptance", "tilt_idle", "moves", "heat"),
     *("rhat", "ess_bulk", "ess_tail", "until"),
 )
 """Kinds of findings, in the order in which they are reported: the first ones are causes of the later ones.

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,7 +72,8 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
         return None
     with np.errstate(all="ignore"):
         sd, sizes = np.std(values, axis=(0, 1)), np.abs(values)
-        known = (sd > 0) & np.isfinite(sd)
+        # The computed standard deviation of equal numbers may be their rounding error.
+        known = np.any(values != values[:1, :1], axis=(0, 1)) & np.isfinite(sd)
         if not np.any(known & (np.spacing(np.max(sizes, axis=(0, 1)).astype(dtype)) > FINE * sd)):
             return None
         size = np.median(sizes, axis=(0, 1))
@@ -144,20 +145,30 @@ def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
 
     Each of the rays has log densities (sign, distance, *chains) at distances that are ten times the one before.
     """
-    least = math.log(10)
+    least, worst, grows = math.log(10), 0.0, 0.0
     for values in rays:
         with np.errstate(invalid="ignore"):
             falls = values[:, :-1] - values[:, 1:]
             # With the logarithm of the distance; a fall of 1 is just too slow for a finite integral.
-            flat = np.all((falls < 0.9 * least) & (values[:, 1:] > -np.inf), axis=1)
-        share = np.mean(np.reshape(flat, (len(flat), -1)), axis=-1)
-        if np.max(share) > 0.5:
-            return Finding(
-                "improper",
-                "the log density does not fall far out, along the way that the chains go: it has no finite integral",
-                float(np.max(share)),
-                "give every parameter a proper prior, or fix what the data say nothing of; no kernel samples this",
-            )
+            flat = np.all(((falls < 0.9 * least) & (values[:, 1:] > -np.inf)) | (values[:, 1:] == np.inf), axis=1)
+            rises = flat & np.all((falls < -1.0) | (values[:, 1:] == np.inf), axis=1)
+        worst = max(worst, float(np.max(np.mean(np.reshape(flat, (len(flat), -1)), axis=-1))))
+        grows = max(grows, float(np.max(np.mean(np.reshape(rises, (len(rises), -1)), axis=-1))))
+    if grows > 0.5:
+        return Finding(
+            "improper",
+            "the log density grows far out, along the way that the chains go: it has no finite integral",
+            grows,
+            "check its sign, and that it is the logarithm of a density; no kernel samples this",
+        )
+    if worst > 0.5:
+        return Finding(
+            "improper",
+            "the log density does not fall far out, along the way that the chains go: it has no finite integral",
+            worst,
+            "give every parameter a proper prior, fix what the data say nothing of, or check that the function is the "
+            "logarithm of a density; no kernel samples this",
+        )
     return None
 
 
@@ -209,29 +220,86 @@ def _rounded_anew(rng: np.random.Generator, target: BoundTarget, leaf: Array) ->
     return target.backend.from_host(np.nextafter(host, limit), leaf)
 
 
+VALLEY, PLACES, MEANS = 2.0, 7, 2**21
+"""By how much the log density falls between two modes, at so many places between them; it does not in one mode that is
+log-concave, as badly conditioned as it may be. And array elements of the means of both sides."""
+
+
+def judge_valley(along: np.ndarray) -> bool:
+    """Whether log densities (place, *chains) along lines, ends included, fall between the ends of most lines."""
+    with np.errstate(invalid="ignore"):
+        depth = np.minimum(along[0], along[-1]) - np.min(along[1:-1], axis=0)
+    return not np.nanmedian(np.where(np.isnan(depth), np.inf, depth)) < VALLEY
+
+
+def between(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means (*chains, dim) of the draws (row, *chains, dim) of each chain on the two sides of what parts the chains.
+
+    That is the widest gap between the means of the chains of a group, in the standard deviations of their draws, of all
+    coordinates; or the middle of the flattest one, if each chain is on both sides. A chain that is only on one side is
+    compared with another one.
+    """
+    low, high = np.empty((2, *rows.shape[1:]))
+    for group in np.ndindex(rows.shape[1:-2]):
+        draws = rows[(slice(None), *group)].astype(np.float64)
+        means, spread = np.sort(np.mean(draws, axis=0), axis=0), np.sqrt(np.mean(np.var(draws, axis=0), axis=0))
+        with np.errstate(all="ignore"):
+            gaps = np.nan_to_num(np.diff(means, axis=0) / spread, posinf=0.0)
+            away = draws - np.mean(draws, axis=(0, 1))
+            flat = np.mean(away**4, axis=(0, 1)) / np.mean(away**2, axis=(0, 1)) ** 2
+        if np.max(gaps, initial=0.0) > 1:
+            k, i = np.unravel_index(np.argmax(gaps), gaps.shape)
+            below = np.broadcast_to(np.mean(draws[..., i], axis=0) <= means[k, i], draws.shape[:2])
+        else:
+            own = draws[..., int(np.argmin(np.where(np.isnan(flat), np.inf, flat)))]
+            below = own <= 0.5 * (np.quantile(own, 0.02) + np.quantile(own, 0.98))
+        for side, end in ((below, low), (~below, high)):
+            there = np.any(side, axis=0)
+            total = np.sum(np.where(side[..., None], draws, 0.0), axis=0)
+            found = total / np.maximum(1, np.sum(side, axis=0))[:, None]
+            if np.any(there):
+                found[~there] = found[np.resize(np.flatnonzero(there), np.sum(~there))]
+            end[group] = found
+    return low, high
+
+
 FEWEST_STEPS = 400
 """Of a run whose target is evaluated: up to 68 evaluations for each chain, which a short run would wait for."""
 
 OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 
-OF_NO_END = {"rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"}
+OF_NO_END = {
+    *("rhat", "ess_bulk", "ess_tail", "modes", "slow", "growth", "transient", "warmup", "depth", "not_finite"),
+    *("stuck", "divergences", "constant", "restart", "precision", "energy", "heat", "tails"),
+}
 
 
-def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> list[Finding]:
-    """Judge the log density around the draws and far out, if findings of some kinds ask for it."""
+class Judged(NamedTuple):
+    """Findings about a density, whether chains that are apart are in one mode, and evaluations for each chain."""
+
+    findings: list[Finding]
+    one_mode: bool
+    evaluations: int
+
+
+def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> Judged:
+    """Judge the log density around the draws, between modes and far out, if findings of some kinds ask for it."""
+    one_mode = False
     if not kinds & (OF_A_BOUND | OF_NO_END):
-        return []
+        return Judged([], False, 0)
     n = draws.shape[0]
     rows = np.stack([to_host(draws[int(i), ...]) for i in np.linspace(n // 2, n - 1, min(64, n - n // 2)).astype(int)])
-    like, found = draws[-1, ...], []
+    like, judged, count = draws[-1, ...], [], 0
 
     def density(host: np.ndarray) -> np.ndarray:
+        nonlocal count
+        count += 1
         values = np.full(host.shape[:-1], np.nan)
         with np.errstate(all="ignore"), warnings.catch_warnings(), suppress(Exception):  # places that it cannot take
             warnings.simplefilter("ignore")
             point = target.evaluate(target.backend.from_host(host.astype(rows.dtype), like))
-            if point.log_density is not None:
-                values = np.asarray(to_host(point.log_density), dtype=np.float64)
+            found = target.log_density(point.x) if point.log_density is None else point.log_density
+            values = np.asarray(to_host(found), dtype=np.float64)
         return values
 
     def along(ray: np.ndarray) -> np.ndarray:
@@ -241,10 +309,15 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> list[Fin
 
     if kinds & (OF_NO_END if target.constrained else OF_A_BOUND):
         around = np.stack([density(x) for x in _around(_of_those_that_moved(rows))])
-        found.append(judge_bound(around, target.constrained))
-    if kinds & OF_NO_END:
-        found.append(judge_improper([along(ray) for ray in _rays(rows)]))
-    return [finding for finding in found if finding is not None]
+        judged.append(judge_bound(around, target.constrained))
+    if kinds & OF_NO_END and "underflow" not in kinds:
+        judged.append(judge_improper([along(ray) for ray in _rays(rows)]))
+    if kinds & {"modes", "labels"} and rows.ndim > 2:
+        many = max(len(rows), MEANS // math.prod(rows.shape[1:]))
+        low, high = between(to_host(draws[n // 2 :: -(-(n - n // 2) // many), ...]))
+        at = np.linspace(0.0, 1.0, PLACES + 2)
+        one_mode = not judge_valley(np.stack([density(low + t * (high - low)) for t in at]))
+    return Judged([finding for finding in judged if finding is not None], one_mode, count)
 
 
 def _of_those_that_moved(rows: np.ndarray) -> np.ndarray:

@@ -1,14 +1,14 @@
 """When weights tell their own error: tail indices, and errors that hold or are not stated. All arrays are the host's.
 
-Sources: Zhang & Stephens (2009), for the fit of the generalised Pareto distribution; Vehtari, Simpson, Gelman, Yao &
-Gabry, "Pareto smoothed importance sampling" (2024), for the tail's size and the largest index; Lee & Whiteley (2018),
-for the variance from lineages.
+Sources: Vehtari, Simpson, Gelman, Yao & Gabry, "Pareto smoothed importance sampling" (2024), for the tail's size and
+the largest index; Lee & Whiteley (2018), for the variance from lineages.
 """
 
 import math
 
 import numpy as np
 
+from xpsample.diagnostics import tails
 from xpsample.diagnostics.findings import Finding
 
 FEWEST_IN_TAIL = 5
@@ -35,7 +35,7 @@ def ess_of(logs: np.ndarray) -> float:
 def tail_index(logs: np.ndarray) -> float:
     """The index k of the Pareto distribution of the largest of n weights; their variance is finite where k < 0.5.
 
-    Of log weights (n,), n at least 25. By a posterior mean over a grid of scales, with a weak prior at k = 0.5. Where
+    Of log weights (n,), n at least 25. Where
     fewer than five are larger than the others, nothing is known, and it is the largest that will do.
     """
     n = len(logs)
@@ -45,19 +45,9 @@ def tail_index(logs: np.ndarray) -> float:
     if beyond[-1] < 1e-10:  # of a largest weight of 1: all are alike
         return -math.inf
     beyond = beyond[beyond > 1e-10 * beyond[-1]]  # the tail is what is above the others, and not what is like them
-    if (m := len(beyond)) < FEWEST_IN_TAIL:
+    if len(beyond) < FEWEST_IN_TAIL:
         return LARGEST_INDEX
-    grid = 30 + int(math.sqrt(m))
-    quartile = beyond[int(m / 4 + 0.5) - 1]
-    theta = (1 - np.sqrt(grid / (np.arange(grid) + 0.5))) / (3 * quartile) + 1 / beyond[-1]
-    theta = theta[theta != 0]
-    k = np.mean(np.log1p(-theta[:, None] * beyond), axis=1)
-    with np.errstate(all="ignore"):
-        profile = m * (np.log(-theta / k) - k - 1)
-    profile = np.where(np.isfinite(profile), profile, -np.inf)
-    shares = np.exp(profile - np.max(profile))
-    mean = np.sum(shares * theta) / np.sum(shares)
-    return float((m * np.mean(np.log1p(-mean * beyond)) + 5.0) / (m + 10.0))
+    return tails.tail_index(beyond)
 
 
 def error_holds(logs: np.ndarray) -> bool:

@@ -109,6 +109,7 @@ class Warmed:
         if self.path is None:
             return known
         diagnosis = known["diagnosis"] | {"findings": [found.to_json() for found in self.findings]}
+        diagnosis["moves"] = diagnosis["moves"] | {"unset": True}
         return known | {"warmup": self.path["acceptance_probability"].shape[0], "diagnosis": diagnosis}
 
 

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from xpsample.core.covariance import LowRankCovariance
 from xpsample.diagnostics.findings import Finding, causes_first
 from xpsample.diagnostics.target import FEWEST_STEPS, judge_data_precision, judge_target
+from xpsample.kernels.blocks import Blocks, blocks_of
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
 from xpsample.spaces.discrete import Discrete, Permutations
@@ -30,6 +32,26 @@ def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
         "ensembles": bool(traits & Trait.SAMPLES) and not traits & Trait.SEPARATE,
         "leapfrog_steps": _whole(kernel, "steps"),
         "deepest": _whole(kernel, "deepest"),
+        "moves": _moves(kernel, dim) | {"discrete": isinstance(space, (Discrete, Permutations))},
+    }
+
+
+def _moves(kernel: Kernel, dim: int) -> dict[str, Any]:
+    """Facts of `Advice` about the kernel that moves the chains, which may be inside others."""
+    while isinstance(base := getattr(kernel, "base", None), Kernel):
+        kernel = base
+    blocks = blocks_of(kernel.sweep) if isinstance(kernel, Blocks) else []
+    of = blocks[0].base if blocks else kernel
+    step = next((name for name in ("step_size", "width", "beta") if hasattr(of, name)), None)
+    metric = next((name for name in ("mass", "preconditioner", "covariance") if hasattr(of, name)), None)
+    value = None if metric is None else getattr(of, metric)
+    full = isinstance(value, LowRankCovariance) or tuple(getattr(value, "shape", ()))[-2:] == (dim, dim)
+    return {
+        "kernel": type(of).__name__,
+        "step": step,
+        "metric": None if step == "beta" else metric,
+        "dense": full and dim > 1,
+        "blocks": [list(block.names) for block in blocks],
     }
 
 
@@ -53,11 +75,11 @@ def examined(trace: Trace, target: BoundTarget) -> tuple[Trace, tuple[Finding, .
     if not here or trace.run_statistics.steps < FEWEST_STEPS or not known.get("chains", True):
         return trace, findings
     rounding = judge_data_precision(target, trace.draws)
-    found = [] if rounding is None else [rounding]
-    if findings:
-        found += judge_target(target, trace.draws, {finding.kind for finding in findings})
-    if not found:
+    if not findings and rounding is None:
         return trace, findings
+    found, one_mode, evaluations = judge_target(target, trace.draws, {finding.kind for finding in findings})
+    found += [] if rounding is None else [rounding]
     told = [*known.get("findings", ()), *(finding.to_json() for finding in found)]
-    trace = replace(trace, metadata=trace.metadata | {"diagnosis": known | {"findings": told}})
+    known = known | {"findings": told, "one_mode": one_mode, "evaluations": evaluations}
+    trace = replace(trace, metadata=trace.metadata | {"diagnosis": known})
     return trace, causes_first((*found, *trace.diagnose()))

@@ -1,0 +1,79 @@
+"""Advice that fits the kernel and the space of a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+ACROSS = (
+    "moves of one variable at a time, or of few, may not cross: use ParallelTempering or HiSS around the kernel, or "
+    "one Categorical variable in place of those that must agree"
+)
+
+
+class Advice(NamedTuple):
+    """Facts about the kernel that moves the chains, from ``known["moves"]``.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the innermost kernel.
+    step, metric : str or None
+        Name of its step size and of its metric, if it has them.
+    dense, discrete : bool
+        Whether the metric is a full matrix; whether the space is discrete.
+    unset : bool
+        Whether something was tuned.
+    blocks : sequence of sequence of str
+        Parameters of the blocks of `Blocks`.
+    """
+
+    kernel: str = "HMC"
+    step: str | None = "step_size"
+    metric: str | None = "mass"
+    dense: bool = False
+    discrete: bool = False
+    unset: bool = False
+    blocks: Sequence[Sequence[str]] = ()
+
+    @classmethod
+    def of(cls, known: Mapping[str, Any]) -> "Advice":
+        """From what is known of a run."""
+        return cls(**known.get("moves", {}))
+
+    @property
+    def smaller(self) -> str:
+        """For chains that hardly move, or leave the finite numbers."""
+        if self.discrete:
+            return ACROSS
+        return "use another kernel" if self.step is None else f"use a smaller {self.step.replace('_', ' ')}"
+
+    @property
+    def further(self) -> str:
+        """For chains that walk slowly."""
+        if self.discrete:
+            return f"run longer; if they still differ, {ACROSS}"
+        if len(self.blocks) > 1:
+            return (
+                "blocks that are correlated hold each other up: move their parameters in one block, or run much longer"
+            )
+        if self.step is not None and not self.unset:
+            return (
+                "leave step size and metric out, to have them tuned, take a kernel that moves further, such as HMC, or "
+                "a metric that fits; or run much longer"
+            )
+        return f"{self.metrics}, take a kernel that moves further, such as NUTS, or run much longer"
+
+    @property
+    def metrics(self) -> str:
+        """For coordinates that are narrowly correlated."""
+        if self.dense:
+            return "the metric is dense already: take other parameters"
+        own = "HMC(mass=DenseMetric())" if self.metric is None else f"{self.kernel}({self.metric}=DenseMetric())"
+        return f"take a dense metric, such as {own}"
+
+    def together(self, names: Sequence[str]) -> str:
+        """For these coordinates, which are narrowly correlated."""
+        own = [next((i for i, block in enumerate(self.blocks) if n.split("[")[0] in block), 0) for n in names]
+        if len(set(own)) > 1:
+            both = ", ".join(repr(name) for i in dict.fromkeys(own) for name in self.blocks[i])
+            return f"their blocks move one after the other: move both in one block, ({both}), or sum a discrete one out"
+        return ACROSS if self.discrete else f"{self.metrics}, or other parameters"
