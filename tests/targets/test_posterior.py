@@ -2,18 +2,21 @@
 
 import itertools
 import math
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
 from array_api_compat import numpy as numpy_xp
 
+import xpsample as xps
 from xpsample import MALA, ULA, Minibatch, Replay, Target, UnderdampedLangevin, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels.minibatch import draw_rows
 from xpsample.metrics.stein import RBF
 from xpsample.srld import SRLD, Rolling
-from xpsample.targets import posterior
+from xpsample.targets import Rows, posterior
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.logistic import logistic_regression
 
@@ -249,3 +252,41 @@ def test_no_more_rows_than_uniforms_can_tell_apart():
     assert of(2**23).point.x.shape == (2, 1)
     with pytest.raises(HyperparameterError, match="uniforms of float32 cannot tell 8388609 rows apart, only 8388608"):
         of(2**23 + 1)
+
+
+@pytest.mark.first_tier
+@pytest.mark.parametrize("sets", [(), (2, 1)])
+@pytest.mark.parametrize("warmup", [None, 0])
+def test_a_run_of_batches_never_evaluates_all_rows(library, sets, warmup, tmp_path):
+    """Whole data may not fit: start, checks, checkpoints and diagnosis use some rows, and another call's data do."""
+    count, xp, seen = 1000, library.xp, set()
+    rows = np.random.default_rng(0).normal(size=(*sets, count, 2))
+
+    def log_likelihood(x, rows):
+        seen.add(rows.shape[-2])
+        return -0.5 * xp.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1))
+
+    def score(x, rows):
+        seen.add(rows.shape[-2])
+        return xp.sum(rows - x[..., None, :], axis=-2)
+
+    target = posterior(
+        lambda x: -0.5 * xp.sum(x**2, axis=-1), log_likelihood, rows, lambda x: -x, score, sets=len(sets)
+    )
+    x0 = library.array(np.zeros((2, 3, 2)))
+    kernel = Minibatch(ULA() if warmup is None else ULA(1e-6), 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = xps.Sampler(target, kernel, x0, 400, warmup=warmup, checkpoint=tmp_path, progress=False)
+        sampler(1)
+        replace(sampler, checkpoint=None)(1, data=Rows(rows + 1.0, np.ones((1,) * len(sets))))
+    assert seen and max(seen) <= 256
+
+
+def test_some_rows_have_the_weight_of_all():
+    data = Rows({"a": np.arange(1000.0), "b": np.zeros((1000, 2))}, np.ones(()))
+    few = data.some()
+    assert few.number <= 256 and few.rows["b"].shape == (few.number, 2)
+    np.testing.assert_allclose(few.weight * few.rows["a"].sum(), data.rows["a"].sum(), rtol=0.01)
+    np.testing.assert_array_equal(data.some(1000).rows["a"], data.rows["a"])
+    assert data.some(1000).weight == 1.0

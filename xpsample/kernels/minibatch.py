@@ -15,9 +15,8 @@ from xpsample.core.specs import Specs, Uniform
 from xpsample.kernels.compose import check_base, rules_inside
 from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.traits import Trait
-from xpsample.targets.bound import BoundTarget
+from xpsample.targets.bound import BoundTarget, Rows, on_some_rows
 from xpsample.targets.point import Capability, Point
-from xpsample.targets.rows import Rows
 
 
 class MinibatchState(NamedTuple):
@@ -38,7 +37,8 @@ class Minibatch(Kernel[Any, Any]):
 
     Every step draws `size` of the N rows of a `posterior`, uniformly and with replacement, and weights their log
     likelihood by N / size. The batch of a step gives the score at its new position, so each is used once, by a position
-    that does not depend on it; the start position's score is that of all rows.
+    that does not depend on it. The score at the initial position is that of up to 256 evenly spaced rows, and so are
+    the checks and the diagnosis: no step of a run evaluates all rows.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Minibatch(Kernel[Any, Any]):
 
     @declared
     def requires(self) -> Capability:
-        return self.base.requires
+        return self.base.requires | Capability.SOME_ROWS
 
     @declared
     def traits(self) -> Trait:
@@ -104,10 +104,10 @@ class Minibatch(Kernel[Any, Any]):
     def init(self, target: BoundTarget, x: Array) -> MinibatchState:
         if not isinstance(target.data, Rows):
             raise CapabilityError("the target has no rows to draw from: make it by posterior(...)")
-        rows, most = _count(target.data), 1 / float(target.xp.finfo(x.dtype).eps)
+        rows, most = target.data.number, 1 / float(target.xp.finfo(x.dtype).eps)
         if rows > most:
             raise HyperparameterError(f"uniforms of {x.dtype} cannot tell {rows} rows apart, only {most:.0f}")
-        return MinibatchState(self.base.init(target, x))
+        return MinibatchState(self.base.init(on_some_rows(target), x))  # each step evaluates again, on its batch
 
     def noise(self, x: Array) -> Specs:
         shape = (self.size,) if self.common else (*x.shape[:-1], self.size)
@@ -121,7 +121,7 @@ class Minibatch(Kernel[Any, Any]):
 
 def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
     """The rows that uniforms (..., n) choose, (..., n, ...), each chain's of its own set, weighted by N / n."""
-    count, n = _count(data), uniforms.shape[-1]
+    count, n = data.number, uniforms.shape[-1]
     at = xp.astype(xp.floor(uniforms * count), xp.int32)
     at = xp.where(at < count, at, count - 1)  # a uniform that is replayed may be 1
     sets = tree.leaves(data.rows)[0].shape[: data.weight.ndim]
@@ -134,8 +134,3 @@ def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
         return xp.reshape(xp.take(xp.reshape(leaf, (-1, *own)), flat, axis=0), (*at.shape, *own))
 
     return Rows(tree.map(take, data.rows), data.weight * (count / n))
-
-
-def _count(data: Rows) -> int:
-    """N, the rows of a set."""
-    return tree.leaves(data.rows)[0].shape[data.weight.ndim]

@@ -28,7 +28,7 @@ from xpsample.sampling.eager import ADVICE
 from xpsample.sampling.noise import NoiseSource, Replay, as_noise_source
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Real
-from xpsample.targets.bound import BoundTarget, counter
+from xpsample.targets.bound import BoundTarget, counter, on_some_rows
 from xpsample.targets.point import Capability
 from xpsample.targets.shaped import shape_of
 from xpsample.trace.diagnosis import about
@@ -155,10 +155,11 @@ class Program:
 
     def values_at(self, x: Array) -> dict[str, Array]:
         """Values of the target that the kernel uses at positions, by name."""
-        point = self.target.evaluate(x)
+        target = on_some_rows(self.target)
+        point = target.evaluate(x)
         values = {"log density": point.log_density, "score": point.score, "differences": point.differences}
-        if Capability.HVP in self.target.requires:
-            values["hvp"] = self.target.hvp(x, self.target.xp.ones_like(self.target.as_floating(x)))
+        if Capability.HVP in target.requires:
+            values["hvp"] = target.hvp(x, target.xp.ones_like(target.as_floating(x)))
         return values
 
 

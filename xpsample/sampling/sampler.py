@@ -26,6 +26,7 @@ from xpsample.sampling.noise import NoiseSource, as_noise_source
 from xpsample.sampling.program import Program, check_limits, metadata
 from xpsample.sampling.transient import TunedPath
 from xpsample.sampling.warm_up import warm_up
+from xpsample.targets.bound import on_some_rows
 from xpsample.targets.contract import check_point
 from xpsample.targets.point import Capability
 from xpsample.targets.shaped import positions
@@ -208,7 +209,8 @@ shards, executor, callbacks
             if data is not None:
                 program = replace(program, target=program.target.with_data(placed))
             with current_device(x), errors_of_functions("the target failed at the initial positions"):
-                check_point(program.target, program.target.evaluate(x), x)
+                checked = on_some_rows(program.target)
+                check_point(checked, checked.evaluate(x), x)
         with current_device(x):
             if self.is_sharded:
                 from xpsample.sampling.parallel import run_shards

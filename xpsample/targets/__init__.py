@@ -4,11 +4,11 @@ from xpsample.core.lazy_imports import attach
 
 _NAMES = {
     "acceptance": "Acceptance LineIntegral Taylor",
-    "bound": "BoundTarget",
+    "bound": "BoundTarget Rows",
     "check": "check_gradient",
     "parametric": "Parametric",
     "point": "Capability Costs Point",
-    "rows": "Rows posterior",
+    "rows": "posterior",
     "target": "AbstractTarget Target",
     "tempered": "Tempered",
     "tilted": "Exact Ratio Shift Tilt Tilted Untilted",

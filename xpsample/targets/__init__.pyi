@@ -4,12 +4,12 @@ from xpsample.targets.acceptance import Acceptance as Acceptance
 from xpsample.targets.acceptance import LineIntegral as LineIntegral
 from xpsample.targets.acceptance import Taylor as Taylor
 from xpsample.targets.bound import BoundTarget as BoundTarget
+from xpsample.targets.bound import Rows as Rows
 from xpsample.targets.check import check_gradient as check_gradient
 from xpsample.targets.parametric import Parametric as Parametric
 from xpsample.targets.point import Capability as Capability
 from xpsample.targets.point import Costs as Costs
 from xpsample.targets.point import Point as Point
-from xpsample.targets.rows import Rows as Rows
 from xpsample.targets.rows import posterior as posterior
 from xpsample.targets.target import AbstractTarget as AbstractTarget
 from xpsample.targets.target import Target as Target

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -117,6 +117,36 @@ class DataAndAcceptance(NamedTuple):
 
     own: tree.Tree
     acceptance: tree.Tree
+
+
+Bound = TypeVar("Bound", bound=BoundTarget)
+
+
+class Rows(NamedTuple):
+    """Rows of the data of a `posterior`, a tree of arrays (*sets, rows, ...), and the weight of their log likelihood.
+
+    The weight has as many axes, each of length 1, as there are axes of sets.
+    """
+
+    rows: tree.Tree
+    weight: Any
+
+    @property
+    def number(self) -> int:
+        """N, the number of rows of a set."""
+        return tree.leaves(self.rows)[0].shape[self.weight.ndim]
+
+    def some(self, most: int = 256) -> "Rows":
+        """Evenly spaced rows, at most so many, with a weight of N / n."""
+        at = (*(slice(None) for _ in range(self.weight.ndim)), slice(None, None, -(-self.number // most)), ...)
+        few = Rows(tree.map(lambda leaf: leaf[at], self.rows), self.weight)
+        return few._replace(weight=self.weight * (self.number / few.number))
+
+
+def on_some_rows(target: Bound) -> Bound:
+    """Return the target on some of its rows, if its kernel evaluates batches only: a check needs no more."""
+    few = Capability.SOME_ROWS in target.requires and isinstance(target.data, Rows)
+    return cast("Bound", target.with_data(target.data.some())) if few else target
 
 
 class OnTarget(BoundTarget):

@@ -22,6 +22,8 @@ class Capability(enum.Flag):
     """Positions that may be anywhere in R^dim."""
     ANY_START = enum.auto()
     """Start positions of density 0, which get weight 0."""
+    SOME_ROWS = enum.auto()
+    """A batch of the rows of a posterior at a time: whole data may be too large to evaluate."""
 
 
 class Wanted(NamedTuple):

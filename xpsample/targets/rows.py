@@ -1,7 +1,6 @@
 """Posteriors given data rows: what minibatches can be drawn from."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,19 +10,10 @@ from xpsample.core.checks import check_count, check_function
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.core.hyperparameters import check_reals
 from xpsample.gradients.choices import Auto, GradientChoice
+from xpsample.targets.bound import Rows
 from xpsample.targets.target import Target
 
 AUTO = Auto()
-
-
-class Rows(NamedTuple):
-    """Data rows, a tree of arrays (*sets, rows, ...), and the weight of their log likelihood.
-
-    The weight has as many axes, each of length 1, as there are axes of sets.
-    """
-
-    rows: tree.Tree
-    weight: Any
 
 
 def posterior(

@@ -29,7 +29,7 @@ from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
-from xpsample.targets.bound import BoundTarget, DataAndAcceptance
+from xpsample.targets.bound import BoundTarget, DataAndAcceptance, on_some_rows
 from xpsample.targets.contract import check_array, check_functions, failed
 from xpsample.targets.point import Capability, Costs
 from xpsample.targets.prepared import PreparedTarget, placed, positions_around
@@ -193,11 +193,12 @@ class Target(AbstractTarget):
         self.space.check(backend.xp, x)
         bound = self._bind(backend, x, requires)
         own = {"hvp": self.hvp, "score_plus_hvp": self.score_plus_hvp} if Capability.HVP in requires else {}
-        given = {name: getattr(bound, name) for name, function in own.items() if function is not None}
+        checked = on_some_rows(bound)
+        given = {name: getattr(checked, name) for name, function in own.items() if function is not None}
         try:
-            check_functions(bound, x, given)
+            check_functions(checked, x, given)
         except Exception as error:  # of the user's functions
-            self._explain(error, bound, x)
+            self._explain(error, checked, x)
         return bound
 
     def with_data(self, data: tree.Tree) -> "Target":

@@ -12,7 +12,7 @@ from xpsample.kernels.traits import Trait
 from xpsample.spaces.discrete import Discrete, Permutations
 from xpsample.spaces.named import is_real
 from xpsample.spaces.space import Space
-from xpsample.targets.bound import BoundTarget
+from xpsample.targets.bound import BoundTarget, on_some_rows
 from xpsample.trace.trace import Trace
 
 
@@ -74,10 +74,11 @@ def examined(trace: Trace, target: BoundTarget) -> tuple[Trace, tuple[Finding, .
     here = trace.draws is not None and "processes" not in trace.metadata and is_real(target.space)
     if not here or trace.run_statistics.steps < FEWEST_STEPS or not known.get("chains", True):
         return trace, findings
-    rounding = judge_data_precision(target, trace.draws)
+    few = on_some_rows(target)
+    rounding = judge_data_precision(target, trace.draws) if few is target else None
     if not findings and rounding is None:
         return trace, findings
-    found, one_mode, evaluations = judge_target(target, trace.draws, {finding.kind for finding in findings})
+    found, one_mode, evaluations = judge_target(few, trace.draws, {finding.kind for finding in findings})
     found += [] if rounding is None else [rounding]
     told = [*known.get("findings", ()), *(finding.to_json() for finding in found)]
     known = known | {"findings": told, "one_mode": one_mode, "evaluations": evaluations}

@@ -23,6 +23,8 @@ def seen(count=COUNT, weight=1.0):
 
 
 def bound(x, rows=None):
+    """The target bound at one chain for each trial, a group with rows of its own."""
+    x = x[:, None, :] if x.ndim == 2 else x
     return NETWORK.target(rows or seen()).prepare(x, ULA(1.0).requires | gradients_needed())
 
 
