@@ -8,6 +8,8 @@ _SUBPACKAGES = (
     "score_mh sosmc spaces srld srmc targets trace zoo"
 )
 _NAMES = {
+    "core.errors": "CheckpointWarning ConvergenceWarning DiagnosisWarning DivergenceWarning Interrupted "
+    "RepellenceWarning XpsampleError",
     "core.covariance": "LowRankCovariance",
     "core.registry": "backend_of installed_backends",
     "gradients": "Auto FiniteDifference Via",

@@ -29,6 +29,13 @@ from xpsample.adaptation import LowRankMetric as LowRankMetric
 from xpsample.adaptation import ProposalCovariance as ProposalCovariance
 from xpsample.adaptation import StepSize as StepSize
 from xpsample.core.covariance import LowRankCovariance as LowRankCovariance
+from xpsample.core.errors import CheckpointWarning as CheckpointWarning
+from xpsample.core.errors import ConvergenceWarning as ConvergenceWarning
+from xpsample.core.errors import DiagnosisWarning as DiagnosisWarning
+from xpsample.core.errors import DivergenceWarning as DivergenceWarning
+from xpsample.core.errors import Interrupted as Interrupted
+from xpsample.core.errors import RepellenceWarning as RepellenceWarning
+from xpsample.core.errors import XpsampleError as XpsampleError
 from xpsample.core.registry import backend_of as backend_of
 from xpsample.core.registry import installed_backends as installed_backends
 from xpsample.core.version import __version__ as __version__

@@ -1,11 +1,18 @@
 """A wrong call is told what is wrong and what to type; a call that has one meaning just works."""
 
+import errno
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.core.errors import BackendError, CapabilityError, HyperparameterError, LogDensityError
+from xpsample.core.errors import BackendError, CapabilityError, HyperparameterError, LogDensityError, TraceError
 
 X0 = np.zeros((4, 3))
 
@@ -116,3 +123,111 @@ def test_a_lifted_function_where_none_is_taken():
     for wrong in ("ValueError", (ValueError, int), 3):
         with pytest.raises(HyperparameterError, match="rejects must be a class of exceptions, such as ValueError"):
             xps.batched(normal, rejects=wrong)
+
+
+# ---- raw errors of other libraries -----------------------------------------------------------------------------------
+
+
+def of_names(**settings):
+    return lambda: model(lambda p: normal(p.z)).start(np.zeros(0), 4, seed=1, **settings)
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 2**1000])
+def test_integers_beyond_64_bits_are_numbers(number):
+    assert xps.RWM(number).step_size == float(number) and xps.Until(ess=number).ess == float(number)
+    assert xps.Interval(-number, number).high == float(number)
+    with pytest.raises(HyperparameterError, match="draws must be a positive integer and at most"):
+        xps.sample(xps.Target(normal), xps.RWM(1.0), X0, number, seed=1)
+    with pytest.raises(HyperparameterError, match="step_size must be a number"):
+        xps.RWM(10**400)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (of_names(values=[1.0, 2.0]), r"values must be a mapping, such as \{'mu': 1.0\}; got \[1.0, 2.0\]"),
+        (of_names(values={"mu": "x"}), "values of mu must be numbers or an array; got 'x'"),
+        (
+            of_names(values={"z": np.zeros((7, 2))}),
+            r"values of z are of chains \(7,\), which do not fit the chains \(4,",
+        ),
+        (
+            of_names(scale=np.ones(4)),
+            r"scale must be a number or have shape \(3,\); got an array, float64 of shape \(4",
+        ),
+        (of_names(scale=np.ones((4, 3))), r"scale must be a number or have shape \(3,\)"),
+        (lambda: run(xps.Target(normal)).map("f"), r"function must be a function \(p\), or \(x\); got 'f'"),
+    ],
+)
+def test_arguments_that_another_library_would_refuse(call, message):
+    with pytest.raises(xps.XpsampleError, match=message):
+        call()
+
+
+def test_a_scale_and_values_that_fit():
+    """Each coordinate has its scale, and each chain its value."""
+    x = model(lambda p: normal(p.z)).start(np.zeros(0), (2, 500), seed=1, scale=np.asarray([5.0, 0.1, 1.0]))
+    np.testing.assert_allclose(np.std(x, axis=(0, 1)), [5.0, 0.1, 1.0], rtol=0.15)
+    given = of_names(values={"z": np.arange(8.0).reshape(4, 2)})()
+    np.testing.assert_array_equal(given[:, 1:], np.arange(8.0).reshape(4, 2))
+
+
+@pytest.mark.parametrize("suffix", ["npz", "nc"])
+def test_a_trace_saved_where_there_is_no_folder(tmp_path, suffix):
+    pytest.importorskip("h5netcdf")
+    with pytest.raises(
+        TraceError, match=r"cannot be written \(FileNotFoundError: No such file.*make its folder"
+    ) as told:
+        run(xps.Target(normal)).save(tmp_path / "none" / f"run.{suffix}")
+    assert ".tmp" not in str(told.value)
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TraceError, match=r"run.npz cannot be written \(OSError: No space left on device\).*free space"):
+        run(xps.Target(normal)).save(tmp_path / "run.npz")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes")
+def test_a_pipe_is_no_file_of_a_trace(tmp_path):
+    os.mkfifo(tmp_path / "run.npz")
+    with pytest.raises(TraceError, match="is neither a file nor a folder"):
+        xps.load(tmp_path / "run.npz")
+
+
+@pytest.mark.parametrize("metadata", [[], "text", None])
+def test_a_file_whose_metadata_are_no_mapping(tmp_path, metadata):
+    replace(run(xps.Target(normal)), metadata=metadata).save(tmp_path / "run.npz")
+    with pytest.raises(TraceError, match="the metadata of the trace are not a mapping"):
+        xps.load(tmp_path / "run.npz")
+
+
+def test_targets_are_shown_without_their_data():
+    data = {"x": np.zeros((2000, 30)), "y": [np.zeros(2000)]}
+    target = xps.Target(normal, data=data)
+    assert "data={'x': <float64 (2000, 30)>, 'y': (<float64 (2000,)>)}" in repr(target)
+    shown = [target, xps.posterior(normal, lambda x, row: normal(x), np.zeros((2000, 30))), xps.Bridge(target, target)]
+    shown += [xps.Tempered(target, np.zeros(99)), xps.Sampler(xps.Target(normal), xps.RWM(1.0), np.zeros((1000, 2)), 5)]
+    assert all("array(" not in repr(value) and "0." not in repr(value).replace("1.0", "") for value in shown)
+
+
+def test_a_notebook_shows_a_figure_once():
+    """It shows open figures at the end of a cell, and what a cell returns by the method below, if that raises nothing."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    figure = run(xps.Target(normal)).plot("rank")
+    figure._ipython_display_()
+    pyplot.close(figure)
+    with pytest.raises(NotImplementedError):
+        figure._ipython_display_()
+    pickle.loads(pickle.dumps(figure))
+
+
+def test_warnings_are_at_the_root():
+    """A filter names them before anything else of the library is imported."""
+    code = "import xpsample as xps; xps.DiagnosisWarning, xps.CheckpointWarning, xps.Interrupted, xps.XpsampleError"
+    filtered = [sys.executable, "-W", "error::xpsample.ConvergenceWarning", "-c", code]
+    told = subprocess.run(filtered, capture_output=True, text=True, check=False)
+    assert told.returncode == 0 and not told.stderr

@@ -119,8 +119,10 @@ def plain_number(value: object) -> int | float | None:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         return None
     if isinstance(value, numbers.Integral):
-        whole = int(value)
-        return whole if abs(whole) < 2**1023 else None
+        whole = int(value)  # of 64 bits or fewer: a longer one is no number of an array
+        if abs(whole) < 2**63:
+            return whole
+        return float(whole) if abs(whole) < 2**1023 else None
     return float(value)
 
 

@@ -157,8 +157,14 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 @contextmanager
-def reading(path: Path | str, error: type[XpsampleError], advice: str, doing: str = "read") -> Iterator[None]:
-    """Make one error of ours, which names the file and says what to do, of whatever fails while a file is read.
+def reading(
+    path: Path | str,
+    error: type[XpsampleError],
+    advice: str,
+    doing: str = "read",
+    of: type[Exception] = Exception,
+) -> Iterator[None]:
+    """Raise an error of ours, which names the file and says what to do, for an error `of` a class in the block.
 
     A damaged file can fail in any way. Too little memory is another matter.
     """
@@ -166,5 +172,6 @@ def reading(path: Path | str, error: type[XpsampleError], advice: str, doing: st
         yield
     except (XpsampleError, MemoryError):
         raise
-    except Exception as cause:
-        raise error(f"{path} cannot be {doing} ({type(cause).__name__}: {cause}): {advice}") from cause
+    except of as cause:
+        said = getattr(cause, "strerror", None) or cause  # without the name of a temporary file
+        raise error(f"{path} cannot be {doing} ({type(cause).__name__}: {said}): {advice}") from cause

@@ -272,10 +272,14 @@ def per_coordinate(value: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """A kernel as text: settings by name, arrays by dtype and shape, without those at their defaults."""
+    """A kernel or a target as text: settings by name, arrays by dtype and shape, without those at their defaults."""
     if is_dataclass(value) and not isinstance(value, type):
         shown = (f"{f.name}={show(v)}" for f, v in settings(value) if f.init and f.repr and v is not f.default)
         return f"{type(value).__name__}({', '.join(shown)})"
     if is_array(value):
         return f"<{dtype_name(value)} {tuple(value.shape)}>"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{key!r}: {show(part)}' for key, part in value.items())}}}"
+    if type(value) in (tuple, list) and any(is_array(part) for part in value):
+        return f"({', '.join(map(show, value))})"
     return repr(value)

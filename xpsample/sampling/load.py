@@ -89,6 +89,8 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
         raise TraceError(f"{path.name!r} is NetCDF: read it with arviz_base.from_netcdf or xarray.open_datatree")
     elif not path.exists():
         raise FileNotFoundError(f"there is no file at the path {str(path)!r}")
+    elif not path.is_file():  # to read a pipe would wait for ever
+        raise TraceError(f"{path} is neither a file nor a folder: pass a file saved by Trace.save, or a checkpoint")
     else:
         with reading(path, TraceError, "it is damaged, or not a trace saved by xpsample as .npz"):
             arrays = read_arrays(path)
@@ -119,6 +121,8 @@ def on_arrays(trace: Trace, function: Callable[[Array], Array]) -> Trace:
 
 
 def _assembled(described: Any, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> Trace:
+    if not isinstance(metadata, dict):
+        raise TraceError("the metadata of the trace are not a mapping of names to values: it was not saved by xpsample")
     kept = tree.fill(template(described), arrays)
     run_statistics = kept["run_statistics"]
     run_statistics["steps"] = int(run_statistics["steps"])

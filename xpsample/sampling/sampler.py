@@ -13,7 +13,7 @@ from xpsample.core.backend import Schedule
 from xpsample.core.checks import check_count, check_flag, errors_of_functions, given
 from xpsample.core.devices import Processes, current_device
 from xpsample.core.errors import CapabilityError, XpsampleError, keep, keeping
-from xpsample.core.hyperparameters import check_hyperparameters
+from xpsample.core.hyperparameters import check_hyperparameters, show
 from xpsample.core.registry import backend_of
 from xpsample.diagnostics.diagnosis import warn
 from xpsample.diagnostics.target import computed_in, say_precision
@@ -45,7 +45,7 @@ MOST = 2**63 - 1
 """Draws, at most."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sampler:
     """A prepared run, called with a seed.
 
@@ -127,6 +127,9 @@ shards, executor, callbacks
                 processes.refuse("checkpoint=", "make shorter runs, and save the trace of each")
             if processes is not None and self.store is not None:
                 processes.refuse("Draws(store=...)", "use Moments(), or keep a part of the draws in each process")
+
+    def __repr__(self) -> str:
+        return show(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.arguments

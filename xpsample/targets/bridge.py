@@ -31,7 +31,7 @@ class Ends(NamedTuple):
     target: Point
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bridge(AbstractTarget):
     """A target, together with the one that annealing begins with.
 

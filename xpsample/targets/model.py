@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.backend import Backend
-from xpsample.core.checks import check_function, given
+from xpsample.core.checks import broadcasts, check_function, given
 from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import backend_of, namespace, to_host
@@ -20,7 +20,7 @@ from xpsample.spaces.space import Space, check_positions
 from xpsample.targets.batched import Lifted
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
-from xpsample.targets.start import StartMethod, around, found
+from xpsample.targets.start import StartMethod, around, chain_axes, found
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
 AUTO = Auto()
@@ -163,7 +163,7 @@ class Model(AbstractTarget):
         chains: int | tuple[int, ...] = 4,
         *,
         seed: int,
-        scale: float = 1.0,
+        scale: Any = 1.0,
         values: Mapping[str, Any] | None = None,
         method: StartMethod | None = None,
     ) -> Array:
@@ -179,7 +179,7 @@ class Model(AbstractTarget):
             Chains, or the chain axes of a sweep, such as ``(groups, chains)``.
         seed : int
             The same positions on every library, to the rounding of the dtype.
-        scale : float
+        scale : float or array, shape (dim,)
         values : mapping of str to array, optional
             Parameters that start at given values, of shape ``(*chains, *shape)`` or the same for all chains,
             ``(*shape)``.
@@ -199,21 +199,30 @@ class Model(AbstractTarget):
         """
         check_positions(like)
         check_range("scale", scale, 0)
+        if not isinstance(values, Mapping | None):
+            raise PositionError(f"values must be a mapping, such as {{'mu': 1.0}}; got {given(values)}")
         if not hasattr(like, "dtype") or dtype_name(like) not in ("float32", "float64"):
             raise PositionError(f"like must be an array of float32 or float64; got {given(like)}")
-        held = {}
+        spread, axes, held = np.asarray(to_host(scale) if is_array(scale) else scale), chain_axes(chains), {}
+        if spread.shape not in ((), (self.space.dim,)):
+            raise HyperparameterError(f"scale must be a number or have shape ({self.space.dim},); got {given(scale)}")
         for name, value in (values or {}).items():
-            host = np.asarray(to_host(value) if is_array(value) else value, dtype=dtype_name(like))
-            xp = array_namespace(host)
+            try:
+                host = np.asarray(to_host(value) if is_array(value) else value, dtype=dtype_name(like))
+            except (TypeError, ValueError, OverflowError):
+                raise PositionError(f"values of {name} must be numbers or an array; got {given(value)}") from None
+            xp, part = array_namespace(host), self.space.part(name)
             self.space.check_value(xp, name, host)
-            held[name] = self.space.part(name).unconstrain(xp, host)
+            own = host.shape[: host.ndim - len(part.shape)]
+            if not broadcasts(own, axes):
+                raise PositionError(f"values of {name} are of chains {own}, which do not fit the chains {axes}")
+            held[name] = part.unconstrain(xp, host)
 
         def positions(normals: np.ndarray) -> np.ndarray:
             drawn = self.space.from_normals(normals)
             return self.space.put(array_namespace(drawn), drawn, held) if held else drawn
 
         middle = np.zeros(self.space.dim, dtype=dtype_name(like))
-        spread = np.asarray(scale)
         return found(method, self, lambda n: around(self, middle, spread, like, n, seed, positions), chains, seed)
 
     def values(self, x: Array) -> Any:

@@ -15,7 +15,7 @@ from xpsample.targets.prepared import Family, PreparedTarget
 from xpsample.targets.target import AbstractTarget, Target
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Parametric(AbstractTarget):
     """A family of distributions ``log_density(x, parameters)`` at given parameters.
 

@@ -16,6 +16,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_flag, check_function, check_instance, given, is_of_a_function
 from xpsample.core.errors import CapabilityError, GradientError
+from xpsample.core.hyperparameters import show
 from xpsample.core.registry import compiled
 from xpsample.gradients.choices import (
     Auto,
@@ -60,6 +61,9 @@ class AbstractTarget(ABC):
         @property
         def space(self) -> Space: ...
 
+    def __repr__(self) -> str:
+        return show(self)
+
     @abstractmethod
     def prepare(self, x: Array, requires: Capability) -> BoundTarget:
         """Fit the target to the library of the start positions x and to what a kernel requires.
@@ -86,7 +90,7 @@ def check_target(name: str, value: Any) -> AbstractTarget:
     return value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target(AbstractTarget):
     """A distribution given by a log density, a score, or both.
 

@@ -15,7 +15,7 @@ from xpsample.targets.point import Capability, Costs, Point
 from xpsample.targets.target import AbstractTarget, HoldsData, check_target
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tempered(AbstractTarget):
     """The distribution with log density ``beta * log_density(x)``.
 

@@ -1,6 +1,7 @@
 """Plots of a trace, with matplotlib: marginals beside paths, ranks, pairs, and the warm-up."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,9 +161,17 @@ PLOTS: Mapping[str, tuple[Callable[[Plotted], Any], int]] = {
 """By ArviZ's names; and how many columns each shows where none are named."""
 
 
+def _leave_open_figure(number: int) -> None:
+    """Show nothing of a figure that is open: a notebook shows it at the end of the cell, and would show it twice."""
+    pyplot = installed("matplotlib.pyplot", "")
+    if not pyplot.fignum_exists(number):
+        raise NotImplementedError  # by which IPython shows it in its usual way
+
+
 def _subplots(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
     pyplot = installed("matplotlib.pyplot", 'plot() needs matplotlib: pip install "xpsample[plot]"')
     figure, axes = pyplot.subplots(rows, columns, figsize=(width, height), layout="constrained", squeeze=False)
+    figure._ipython_display_ = partial(_leave_open_figure, figure.number)
     for panel in axes.flat:
         panel.spines[["top", "right"]].set_visible(False)
     return figure, axes

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from xpsample.core.checks import check_instance, check_path
-from xpsample.core.errors import TraceError
+from xpsample.core.checks import check_function, check_instance, check_path
+from xpsample.core.errors import TraceError, reading
 from xpsample.core.registry import backend_of, to_host
 from xpsample.diagnostics.diagnosis import RunStatistics, diagnose
 from xpsample.diagnostics.findings import Finding
@@ -140,6 +140,7 @@ class Trace:
         -------
         What the function returns.
         """
+        check_function("function", function, "(p), or (x)")
         draws = self._some_draws()
         if isinstance(draws, StoredRows):
             raise TraceError(
@@ -385,15 +386,16 @@ class Trace:
         path = check_path("path", path)
         if isinstance(self.draws, StoredRows):
             raise TraceError(f"the draws are in {self.draws.where} already: copy that, and read it with xpsample.load")
-        if path.suffix == ".npz":
+        if path.suffix not in (".npz", ".nc"):
+            raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
+        with reading(path, TraceError, "make its folder, free space, or use another path", "written", OSError):
+            if path.suffix == ".nc":
+                saving.write_netcdf(path, self._datatree())
+                return
             fields = ("draws", "statistics", "recorded", "run_statistics", "warmup")
             kept = {name: getattr(self, name) for name in fields} | {"run_statistics": dict(vars(self.run_statistics))}
             kept["kernel"] = packed(self.kernel)
             saving.write_archive(path, kept, self.metadata)
-        elif path.suffix == ".nc":
-            saving.write_netcdf(path, self._datatree())
-        else:
-            raise TraceError(f"cannot save to {path.name!r}: the suffix must be .npz or .nc, not {path.suffix!r}")
 
     def _some_draws(self) -> Array:
         """The draws, if any."""
