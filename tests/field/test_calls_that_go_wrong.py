@@ -211,11 +211,11 @@ def test_targets_are_shown_without_their_data():
     assert "data={'x': <float64 (2000, 30)>, 'y': (<float64 (2000,)>)}" in repr(target)
     shown = [target, xps.posterior(normal, lambda x, row: normal(x), np.zeros((2000, 30))), xps.Bridge(target, target)]
     shown += [xps.Tempered(target, np.zeros(99)), xps.Sampler(xps.Target(normal), xps.RWM(1.0), np.zeros((1000, 2)), 5)]
-    assert all("array(" not in repr(value) and "0." not in repr(value).replace("1.0", "") for value in shown)
+    assert all("array(" not in repr(value) and "[0" not in repr(value) for value in shown)
 
 
 def test_a_notebook_shows_a_figure_once():
-    """It shows open figures at the end of a cell, and what a cell returns by the method below, if that raises nothing."""
+    """It shows open figures at the end of a cell, and what a cell returns by this method, if that raises nothing."""
     pyplot = pytest.importorskip("matplotlib.pyplot")
     figure = run(xps.Target(normal)).plot("rank")
     figure._ipython_display_()

@@ -53,6 +53,8 @@ def survey(library: Library, folder: Path, every: int) -> tuple[Counter, list[st
 OWN = {"Binary", "LowRankCovariance", "Permutations", "Spins", "Trace"}
 """Public names whose arguments are not a user's but the library's own, or checked where a kernel takes the value."""
 
+OWN |= {name for name in xps.__all__ if name.endswith(("Error", "Warning", "Interrupted"))}
+
 OWN |= {kind.__name__ for kind in SPACES.values() if issubclass(kind, Constrained)}  # spaces/test_constrained_input.py
 
 

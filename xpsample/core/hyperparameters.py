@@ -280,6 +280,9 @@ def show(value: Any) -> str:
         return f"<{dtype_name(value)} {tuple(value.shape)}>"
     if type(value) is dict:
         return f"{{{', '.join(f'{key!r}: {show(part)}' for key, part in value.items())}}}"
+    if hasattr(value, "_fields"):
+        parts = (f"{name}={show(part)}" for name, part in zip(value._fields, value, strict=True))
+        return f"{type(value).__name__}({', '.join(parts)})"
     if type(value) in (tuple, list) and any(is_array(part) for part in value):
         return f"({', '.join(map(show, value))})"
     return repr(value)
