@@ -1,10 +1,14 @@
 """A pool as Python makes it by default, or a script without a guard: the run says what to type, and nobody waits."""
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,3 +78,66 @@ def test_a_script_without_a_guard_is_told(tmp_path):
     assert 'Put what the script runs under if __name__ == "__main__":' in told.stderr
     assert "bootstrapping phase" not in told.stderr
     assert "put what it runs under" in told.stderr.split("WorkerError")[-1]
+
+
+KILLED = """
+    import os, sys, time
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    import numpy as np
+    import xpsample as xps
+
+    def log_density(x):
+        open(f"{sys.argv[-1]}/{os.getpid()}", "w").close()
+        time.sleep(0.02)
+        return -0.5 * (x**2).sum(-1)
+
+    if __name__ == "__main__":
+        with ProcessPoolExecutor(2, mp_context=get_context(sys.argv[1])) as pool:
+            settings, density = {"shards": 2, "executor": pool}, log_density
+            if sys.argv[2] == "batched":
+                settings, density = {}, xps.batched(log_density, executor=pool)
+            x0 = np.zeros((4, 2))
+            xps.sample(xps.Target(density), xps.RWM(1.0), x0, 10**5, seed=1, progress=False, **settings)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a worker")
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+@pytest.mark.parametrize("work", ["shards", "batched"])
+def test_workers_end_with_a_parent_that_is_killed(tmp_path, start, work):
+    """They would wait for work for ever."""
+    (tmp_path / "pids").mkdir()
+    path = tmp_path / "killed.py"
+    path.write_text(textwrap.dedent(KILLED))
+    parent = subprocess.Popen([sys.executable, path, start, work, tmp_path / "pids"], stderr=subprocess.DEVNULL)
+
+    def workers():
+        return [int(p.name) for p in (tmp_path / "pids").iterdir() if int(p.name) != parent.pid]
+
+    def alive(pid):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return False
+        return state != "Z"
+
+    try:
+        await_that(lambda: len(workers()) == 2)
+        parent.kill()
+        parent.wait()
+        await_that(lambda: not any(map(alive, workers())))
+    finally:
+        parent.kill()
+        for pid in filter(alive, workers()):
+            os.kill(pid, signal.SIGKILL)
+
+
+def await_that(true, most=60.0):
+    """Wait until a condition holds, which is given much time on a busy machine."""
+    end = time.monotonic() + most
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -3,9 +3,11 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
+from functools import cache
 from pickle import PicklingError
 from typing import Any
 
@@ -59,6 +61,30 @@ def check_pickled(error: Exception, what: str) -> None:
         ) from error
 
 
+def end_with_parent(caller: int) -> None:
+    """Let a worker of the process `caller` end when its parent does, in whatever way that ends."""
+    if os.getpid() != caller:
+        _end_with_parent(os.getpid())
+
+
+@cache
+def _end_with_parent(process: int) -> None:
+    """On Linux, ask for SIGIO when the pipe closes by which multiprocessing knows that the parent of a `process` lives.
+
+    PR_SET_PDEATHSIG would end workers with the thread that started them, too.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None or sys.platform != "linux":
+        return
+    import fcntl  # which Windows has not
+
+    fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, process)
+    flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+    fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+    if not parent.is_alive():  # since before
+        signal.raise_signal(signal.SIGIO)
+
+
 def in_parallel(
     executor: Executor, f: Callable[..., Any], positions: Sequence[Tree], data: tuple[Any, ...]
 ) -> Iterator[Any]:
@@ -95,6 +121,7 @@ def _result(future: Future[Any]) -> Any:
 
 def _work(f: Callable[..., Any], x: Tree, data: tuple[Any, ...], caller: int) -> Any:
     """What a worker does. Ctrl-C reaches all processes, and it is for the one that waits to end."""
+    end_with_parent(caller)
     if os.getpid() != caller and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return f(x, *data)

@@ -4,6 +4,7 @@ The result depends on the seed and on the number of shards. It does not depend o
 which the shards finish, or on workers that are lost.
 """
 
+import os
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from xpsample.core.errors import BackendError, CapabilityError, Interrupted, Noi
 from xpsample.core.hyperparameters import of_chains, show
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
-from xpsample.core.worker_processes import NONE_WORKED, check_executor, check_forks, check_pickled
+from xpsample.core.worker_processes import NONE_WORKED, check_executor, check_forks, check_pickled, end_with_parent
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.adapted import tuned, with_tuning
 from xpsample.kernels.compose import unset_inside
@@ -136,7 +137,7 @@ def _run_all(
     with interruptible() as interrupted:
         try:
             for i, part in enumerate(parts):
-                future = executor.submit(_work, part)
+                future = executor.submit(_work, part, os.getpid())
                 waiting[future] = i
                 future.add_done_callback(done.put)
             while waiting and not (interrupted() and done.empty()):
@@ -155,8 +156,9 @@ def _run_all(
             raise Interrupted("", by=interrupted())
 
 
-def _work(part: Shard) -> Trace:
+def _work(part: Shard, caller: int) -> Trace:
     """Run a shard in a worker. SIGTERM, by which executors end their workers, ends it as soon as the shard is saved."""
+    end_with_parent(caller)
     try:
         return part()
     except Interrupted as stop:
