@@ -8,11 +8,13 @@ import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import xpsample as xps
 from xpsample.core import registry, tree
 from xpsample.core.backend import Schedule
+from xpsample.sampling import warm_up
 from xpsample.sampling.program import Program
 from xpsample.spaces import named
 from xpsample.targets.point import Capability
@@ -47,6 +49,22 @@ def test_programs_of_many_shapes_are_bounded(monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda n: float(double(jax.numpy.ones(n)).sum()), sizes))
     assert found == [2.0 * n for n in sizes] and len(double._ready) == programs.FORMS
+
+
+@pytest.mark.parametrize("chains", [10, 10**5])
+def test_a_warm_up_takes_memory_for_its_own_steps(monkeypatch, chains):
+    """With few chains for a multiple of 1,024, which share a program; with 1e5 that were 1.6 GB for 103 steps."""
+    held = []
+
+    def stopped(program, *_, **__):
+        held.append(program.schedule.held)
+        raise InterruptedError
+
+    monkeypatch.setattr(warm_up, "run_program", stopped)
+    target = xps.Target(lambda x: -0.5 * (x**2).sum(-1))
+    with pytest.raises(InterruptedError):
+        xps.sample(target, xps.RWM(), np.zeros((chains, 1)), 5, seed=1, warmup=103)
+    assert held[0] >= 103 and held[0] * chains <= max(1024 * chains if chains == 10 else 0, 1.3 * 103 * chains)
 
 
 MANY_RUNS = """

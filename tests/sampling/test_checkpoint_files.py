@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+import xpsample as xps
 from tests.conftest import open_library
 from tests.damage import damages, every_damage
 from tests.sampling.checkpoint_support import run, start
@@ -206,6 +207,17 @@ def test_where_nothing_can_be_saved_no_step_is_made(tmp_path, monkeypatch, path,
     with pytest.raises(CheckpointError, match=message):
         run(20, tmp_path / path, recorders=(Draws(), Statistics(), Record("steps", count)))
     assert len(steps) <= 3  # for a row and for the identity, before the first step
+
+
+def test_the_state_needs_room_on_the_disk_too(tmp_path, monkeypatch):
+    """It is written beside the old one: of 1,000 chains it is larger than one moment of all."""
+    x0, usage = np.zeros((1000, 5)), shutil.disk_usage(tmp_path)
+    settings = {"recorders": (xps.Moments(),), "seed": 1, "progress": False, "checkpoint": tmp_path / "run"}
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2 * x0.nbytes))
+    with pytest.raises(CheckpointError, match=r"GB .*and 8e-05 GB are free"):
+        xps.sample(xps.Target(lambda x: -0.5 * (x**2).sum(-1)), xps.RWM(1.0), x0, 5, **settings)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=20 * x0.nbytes))
+    xps.sample(xps.Target(lambda x: -0.5 * (x**2).sum(-1)), xps.RWM(1.0), x0, 5, **settings)
 
 
 def test_a_record_of_objects_is_refused_before_the_first_step(tmp_path):

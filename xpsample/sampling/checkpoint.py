@@ -230,7 +230,7 @@ class SavedRun:
         if self.disk is not None:
             self.disk.note_counted()
 
-    def check(self, row: Row) -> None:
+    def check(self, row: Row, carry: Carry) -> None:
         """Raise CheckpointError, before the first step, unless rows such as `row` gives can be saved."""
         self.began = time.monotonic()
         if self.folder is not None:
@@ -257,7 +257,8 @@ class SavedRun:
                 raise CheckpointError(f"{name} has dtype {array.dtype}, which cannot be saved: record numbers")
             size += array.nbytes if self.disk is None else 0
         left = self.program.schedule.draws - self.program.schedule.rows(max(0, self.step))
-        check_room(self.path, size * left, CheckpointError)
+        state = sum(to_host(leaf).nbytes for leaf in tree.leaves(carry))  # two, while the old one is replaced
+        check_room(self.path, size * left + 2 * state, CheckpointError)
 
 
 def check_no_shards(path: Path, advice: str) -> None:

@@ -247,7 +247,7 @@ def run_program(
             saved = held.enter_context(SavedRun.opened(checkpoint, program, carry, identity or {}, metadata, store))
             state = saved.load(state, totals)
             if state.step < schedule.steps:
-                saved.check(row)
+                saved.check(row, state.carry)
             if store is None:
                 state = replace(state, buffers=saved.buffers(row))
         if store is not None:

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 LEAST, FOR_ONE_CHAIN = 100, 800
 """Warm-up steps with very many chains, and how many more with one; the more go down with the root of the chains."""
 
-ROOM = 1024
-"""Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled."""
+ROOM, ROOM_OF_CHAINS = 1024, 2**22
+"""Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled. With many
+chains these are fewer: so many steps of all chains together, at most.
+"""
 
 AT_MOST = 10
 """Steps of all stages of a warm-up, at most, in lengths of its first stage: room for stages of 1, 2 and 4 of these
@@ -180,7 +182,9 @@ def _stage(
     target: AbstractTarget, program: Program, x0: Array, source: NoiseSource, steps: int, number: int
 ) -> tuple[Program, Array, Native | Portable]:
     """Program of a stage, its initial positions and its noise."""
-    pooled, room, noise = len(x0.shape) > 1, -(-steps // ROOM) * ROOM, warm_up_source(source, number)
+    pooled, noise = len(x0.shape) > 1, warm_up_source(source, number)
+    unit = max(1, min(ROOM, ROOM_OF_CHAINS // math.prod(x0.shape[:-1])))
+    room = -(-steps // unit) * unit
     kernel, bound = program.kernel, program.target
     if isinstance(kernel, Piloted):
         from xpsample.targets.start import pilot_starts
