@@ -212,6 +212,30 @@ def test_a_length_does_not_remember_the_way_in():
     assert 1.0 < kernel.length < 4.0
 
 
+class EndInfo(NamedTuple):
+    acceptance_probability: np.ndarray
+    end: np.ndarray
+    velocity: np.ndarray
+    time: np.ndarray
+
+
+def test_a_length_follows_adam():
+    """Two chains from 1 and -1 to 2 and -2 in time 1: the slope is 4 v / 3 less the cost, and the change is divided by
+    the root of the running mean of its square.
+    """
+    rule, kernel, v = ChEES("mass"), xps.HMC(0.05, mass=1.0), np.asarray([1.0, 0.4, -2.0, 0.7])
+    x = np.asarray([[1.0], [-1.0]])
+    memory, lengths = rule.init(numpy_xp, Point(x, None, None), True), [0.0]
+    for n, speed in enumerate(v, 50):
+        info = EndInfo(np.ones(2), 2 * x, speed * x, np.ones(2))
+        memory, _ = rule.update(memory, seen(n, 100, np.ones(2), x, kernel=kernel, info=info))
+        lengths.append(memory.log_length.item())
+    slopes, square = 4 * v / 3 - rule.cost, 0.0
+    for i, slope in enumerate(slopes):
+        square = slope**2 if i == 0 else 0.9 * square + 0.1 * slope**2
+        assert lengths[i + 1] - lengths[i] == pytest.approx(0.13 * slope / np.sqrt(square), rel=1e-6)
+
+
 def test_a_length_has_a_limit():
     """On a flat target ever longer trajectories are better."""
     target = xps.Target(lambda x: -1e-12 * (x * x).sum(-1), score=lambda x: -2e-12 * x)

@@ -122,3 +122,14 @@ def test_the_way_in_of_one_chain_does_not_hide_those_that_stay_behind():
     values = rows(0, -240, 0, -240)
     values[:340, 2] -= 260.0
     assert behind(values) == [1, 3]
+
+
+def test_each_group_of_chains_is_judged_for_itself():
+    """The chains of all groups are named, and the distance is the largest, in whatever order they come."""
+    groups = ((0, -300, 0, 0), (0, 0, 0, 0), (5, 4, 6, -40), (1, 0, 2, 1))
+    for order in ((0, 1, 2, 3), (2, 1, 0, 3)):
+        values = np.stack([rows(*groups[i]) for i in order], axis=1)
+        found = judge_arrival(values)
+        late = {0: 1, 2: 3}
+        assert found.chains == tuple((place, late[i]) for place, i in enumerate(order) if i in late)
+        assert found.value == pytest.approx(300, abs=3)
