@@ -1,5 +1,6 @@
 """The CLT of SRMC: its solver against SciPy's, its closed forms, and predictions against measured covariances."""
 
+from decimal import Decimal, getcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -473,6 +474,38 @@ def test_the_average_after_n_steps_is_that_of_the_linear_recursion(schedule):
     found = theory.average_covariance(BASES["independent"][1], ALPHA[:, 0], schedule, 1500)[:, :2, :2]
     along = np.diagonal(np.einsum("ji,...jk,kl->...il", basis, found, basis), axis1=1, axis2=2)
     np.testing.assert_allclose(along, exact_average(eigenvalues, ALPHA, schedule, (1500,))[0], rtol=1e-9)
+
+
+def test_unstable_first_steps_cost_no_digits():
+    """The history grows by 1e11 and falls again: against the forward recursion with 100 digits, in one dimension."""
+    alpha, schedule, n = 60.0, PowerLaw(0.7, 0.4, 3.0), 400
+    getcontext().prec = 100
+    a, v, m, both, total, mixed, left = (Decimal(x) for x in (alpha, 0, 0, 0, 0, 0, 1))  # Var theta, mu; Cov; sums
+    for k in range(1, n + 1):
+        g = Decimal(0.4 * (k + 3.0) ** -0.7)
+        keep = 1 - g * (1 + a)
+        total += 1 + a * a * v - 2 * a * mixed
+        mixed = keep * (mixed - a * v) + g
+        v, both, m = (
+            keep**2 * v + g**2,
+            keep * ((1 - g) * both - g * a * v) + g**2,
+            (1 - g) ** 2 * m - 2 * (1 - g) * g * a * both + (g * a) ** 2 * v + g**2,
+        )
+        left *= 1 - g
+    linear = theory.independent(*[np.eye(1)] * 3)
+    average, iterate = (f(linear, alpha, schedule, n) for f in (theory.average_covariance, theory.iterate_covariance))
+    assert average[0, 0] == pytest.approx(float(total / n), rel=1e-5)
+    assert iterate[0, 0] == pytest.approx(float(v / g), rel=1e-5)
+    assert iterate[1, 1] == pytest.approx(float(m / (1 - left) ** 2 / g), rel=1e-5)
+
+
+def test_first_steps_that_double_precision_does_not_hold_are_refused():
+    linear = theory.independent(*[np.eye(1)] * 3)
+    for of in (theory.average_covariance, theory.iterate_covariance):
+        with pytest.raises(
+            HyperparameterError, match=r"the first steps are unstable: .* grows by 10\^\d+, .*larger offset"
+        ):
+            of(linear, 200.0, PowerLaw(0.7, 0.4, 3.0), 400)
 
 
 @pytest.mark.slow

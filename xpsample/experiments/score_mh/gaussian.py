@@ -94,10 +94,12 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     """Histograms of the last positions of all trainings, with the density: the paper's three and the ratios."""
     names = [name for name in run.shown if not name.endswith("line")]
     figure.set_size_inches(2.4 * len(names), 2.4)
-    grid = np.linspace(MEAN - 4 * SD, MEAN + 4 * SD, 200)
+    # As wide as what the chains gave: a wrong histogram that is cut looks right. What is left lies at the ends.
+    low, high = np.quantile(np.concatenate([np.ravel(run.shown[name]) for name in names]), [0.005, 0.995])
+    grid = np.linspace(min(low, MEAN - 4 * SD), max(high, MEAN + 4 * SD), 201)
     density = np.exp(-0.5 * ((grid - MEAN) / SD) ** 2) / (SD * math.sqrt(2 * math.pi))
     for axes, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
-        axes.hist(np.ravel(run.shown[name]), bins=grid[::5], density=True, color="#9DB7D5")
+        axes.hist(np.clip(np.ravel(run.shown[name]), grid[0], grid[-1]), bins=grid[::5], density=True, color="#9DB7D5")
         axes.plot(grid, density, color="#B3440A", lw=1)
         axes.set_title(name, fontsize=9)
         tidy(axes)

@@ -111,7 +111,8 @@ def iterate_covariance(
         Step sizes c (n + n0)^-rho of the history and of mu, with one rho.
     n : int, optional
         Steps made: the value after n steps, at a cost in proportion to n. For rho < 1 the limit is reached slowly: the
-        difference falls as n^(rho - 1).
+        difference falls as n^(rho - 1). mu_n is then that of `Estimator`: divided by the weight 1 - prod (1 - gamma_k)
+        that it has given to the n steps.
 
     Returns
     -------
@@ -121,7 +122,8 @@ def iterate_covariance(
     Raises
     ------
     HyperparameterError
-        Without `n`, if rho = 1 and the scale c is at most 1/2: mu then forgets its start too slowly for a CLT.
+        Without `n`, if rho = 1 and the scale c is at most 1/2: mu then forgets its start too slowly for a CLT. With `n`,
+        if the first steps are so unstable that double precision does not hold the result.
 
     Notes
     -----
@@ -157,7 +159,7 @@ def average_covariance(
     ------
     HyperparameterError
         Without `n`, if rho = 1 and c (1 + alpha lambda) is at most 1/2 for an eigenvalue lambda of S: then the history
-        decays too slowly for a CLT at rate sqrt(n).
+        decays too slowly for a CLT at rate sqrt(n). With `n`, as `iterate_covariance`.
 
     Notes
     -----
@@ -310,25 +312,41 @@ def _after(linearization: Linearization, alpha: float | Array, schedule: PowerLa
 
     z = (theta, mu) moves as z' = (I + gamma A*) z + gamma e with e of covariance U, and the sum of f as
     sum' = sum - alpha C theta + e_f. mu is divided by the weight that it has given to steps, as by `Estimator`.
+
+    From the last step back: what each e adds to z_n and to the sum. Where the first steps are unstable, z is large for a
+    while and falls again, and its covariance, computed forward, would keep no digit of what is left.
     """
-    s, u = linearization.score_covariance, to_host(linearization.noise)
+    s, u = linearization.score_covariance, to_host(linearization.noise).astype(np.float64)
     d, (rho, scale) = s.shape[0], _numbers(schedule)
-    drift = to_host(drift_matrix(linearization, alpha))
+    drift = to_host(drift_matrix(linearization, alpha)).astype(np.float64)
+    identity, gammas = np.eye(drift.shape[-1]), np.minimum(scale * (np.arange(1, n + 1) + schedule.offset) ** -rho, 1.0)
+    _check_growth(gammas, drift[..., :d, :d])
     of_sum = drift[..., d:, :] * (np.arange(drift.shape[-1]) < d)  # -alpha C in the columns of theta
-    z, total, mixed = np.zeros_like(drift), np.zeros((*drift.shape[:-2], *u[d:, d:].shape)), 0 * of_sum
-    left = 1.0  # weight of the start in mu
-    gammas = np.minimum(scale * (np.arange(1, n + 1) + schedule.offset) ** -rho, 1.0)
-    for gamma in gammas:
-        step = np.eye(drift.shape[-1]) + gamma * drift
-        cross = of_sum @ _transposed(mixed)
-        total = total + cross + _transposed(cross) + of_sum @ z @ _transposed(of_sum) + u[d:, d:]
-        mixed = (mixed + of_sum @ z) @ _transposed(step) + gamma * u[d:, :]
-        z = step @ z @ _transposed(step) + gamma**2 * u
-        left *= 1 - gamma
-    each = np.where(np.arange(drift.shape[-1]) < d, 1.0, 1 / (1 - left))
+    to_end, to_sum = identity + 0 * drift, 0 * of_sum
+    z, total = np.zeros_like(drift), np.zeros((*drift.shape[:-2], *u[d:, d:].shape))
+    for gamma in gammas[::-1]:
+        z = z + gamma**2 * (to_end @ u @ _transposed(to_end))
+        adds = gamma * to_sum + identity[d:, :]
+        total = total + adds @ u @ _transposed(adds)
+        step = identity + gamma * drift
+        to_end, to_sum = to_end @ step, to_sum @ step + of_sum
+    each = np.where(np.arange(drift.shape[-1]) < d, 1.0, 1 / (1 - np.prod(1 - gammas)))
     xp = array_namespace(s)
     both = (each[:, None] * z * each / gammas[-1], total / n)
     return tuple(xp.asarray(a, dtype=s.dtype, device=device_of(s)) for a in both)
+
+
+def _check_growth(gammas: np.ndarray, drift: np.ndarray) -> None:
+    """Raise HyperparameterError where theta grows so much in its first steps that no digit of what is left is right."""
+    decay = -np.linalg.eigvalsh(drift)[..., None]
+    with np.errstate(divide="ignore"):
+        logs = np.cumsum(np.maximum(np.log(np.abs(1 - gammas * decay)), -700.0), axis=-1)
+    growth = np.max(logs - np.minimum.accumulate(np.minimum(logs, 0.0), axis=-1))
+    if growth > np.log(3e11):  # of 1e16 in double precision
+        raise HyperparameterError(
+            f"the first steps are unstable: the history grows by 10^{growth / np.log(10):.0f}, since gamma (1 + alpha "
+            f"lambda) is {gammas[0] * np.max(decay):.3g} (at most 2 is stable). Take a smaller alpha or a larger offset"
+        )
 
 
 def _shift(schedule: PowerLaw) -> float:
