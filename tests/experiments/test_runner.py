@@ -200,6 +200,12 @@ def test_the_report_is_what_was_printed_in_this_order(run_it, tmp_path, capsys, 
     assert places == sorted(places)
 
 
+def test_a_quick_run_says_that_it_decides_nothing(run_it, tmp_path):
+    assert run_it(made_up(lambda run: ROWS), "--quick") == 0
+    text = (tmp_path / "out" / "report.txt").read_text()
+    assert "a quick run, which decides nothing\n2 rows of 1" in text and "what came out" not in text
+
+
 def test_own_tables_replace_the_one_of_all_rows(run_it, capsys):
     def tell(run, rows):
         run.table(rows[:1], {"name": ("who", "s")}, title="the first", legend="no more")

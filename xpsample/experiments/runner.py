@@ -354,7 +354,8 @@ class Experiment(Generic[Size]):
             self.tell(run, rows)
         else:
             run.table(rows, self.columns, self.keys, legend=self.legend)
-        run.say(f"\nwhat came out\n{self.conclude(run, rows)}")
+        what = "a quick run, which decides nothing" if run.args.quick else "what came out"
+        run.say(f"\n{what}\n{self.conclude(run, rows)}")
         if self.paper:
             run.say(f"\nbeside the paper\n{self.paper}")
         for name, plot in self.figures.items():

@@ -122,8 +122,8 @@ def iterate_covariance(
     Raises
     ------
     HyperparameterError
-        Without `n`, if rho = 1 and the scale c is at most 1/2: mu then forgets its start too slowly for a CLT. With `n`,
-        if the first steps are so unstable that double precision does not hold the result.
+        Without `n`, if rho = 1 and the scale c is at most 1/2: mu then forgets its start too slowly for a CLT.
+        With `n`, if the first steps are so unstable that double precision does not hold the result.
 
     Notes
     -----
@@ -313,8 +313,8 @@ def _after(linearization: Linearization, alpha: float | Array, schedule: PowerLa
     z = (theta, mu) moves as z' = (I + gamma A*) z + gamma e with e of covariance U, and the sum of f as
     sum' = sum - alpha C theta + e_f. mu is divided by the weight that it has given to steps, as by `Estimator`.
 
-    From the last step back: what each e adds to z_n and to the sum. Where the first steps are unstable, z is large for a
-    while and falls again, and its covariance, computed forward, would keep no digit of what is left.
+    From the last step back: what each e adds to z_n and to the sum. Where the first steps are unstable, z is large for
+    a while and falls again, and its covariance, computed forward, would keep no digit of what is left.
     """
     s, u = linearization.score_covariance, to_host(linearization.noise).astype(np.float64)
     d, (rho, scale) = s.shape[0], _numbers(schedule)
@@ -322,7 +322,8 @@ def _after(linearization: Linearization, alpha: float | Array, schedule: PowerLa
     identity, gammas = np.eye(drift.shape[-1]), np.minimum(scale * (np.arange(1, n + 1) + schedule.offset) ** -rho, 1.0)
     _check_growth(gammas, drift[..., :d, :d])
     of_sum = drift[..., d:, :] * (np.arange(drift.shape[-1]) < d)  # -alpha C in the columns of theta
-    to_end, to_sum = identity + 0 * drift, 0 * of_sum
+    to_end: Array = identity + 0 * drift
+    to_sum: Array = 0 * of_sum
     z, total = np.zeros_like(drift), np.zeros((*drift.shape[:-2], *u[d:, d:].shape))
     for gamma in gammas[::-1]:
         z = z + gamma**2 * (to_end @ u @ _transposed(to_end))
