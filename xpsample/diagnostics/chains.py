@@ -20,7 +20,7 @@ SPLIT, LEAST_VISIT, FEWEST_SPLIT = 4.0, 0.02, 16
 least share of the draws that two chains have in the smaller one, and its fewest distinct draws. Halves of a normal
 distribution differ by 2.65, and of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's."""
 
-DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 16
+DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 32
 """A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
 long as a leap, in these. Of a random walk they differ by 1.4, and of a chain with an ESS of 25 in both by 0.4."""
 
@@ -207,6 +207,8 @@ def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarr
     with np.errstate(all="ignore"):
         values = draws[..., chosen]
         values = np.reshape(values - np.mean(values, axis=0), (-1, len(chosen)))
+        if len(np.unique(values[:, 0])) < FEWEST_WALKED:  # of so few moves any two coordinates seem correlated
+            return None
         sd = np.sqrt(np.mean(values**2, axis=0))
         found = (values.T @ values) / len(values) / (sd[:, None] * sd)
     groups = [columns[i][0] for i in chosen]
@@ -252,7 +254,7 @@ def judge_start(
     for a while, whenever they are there: as many later draws in a row that are as far out show that it is the target's.
     Draws are (draw, chain, column). Of a `tilted` target the first steps are large.
     """
-    if len(first) < SHORTEST_START or not later.size:
+    if len(first) < 2 * SHORTEST_START or not later.size:
         return None
     far = np.zeros(first.shape[-1])
     with np.errstate(all="ignore"):

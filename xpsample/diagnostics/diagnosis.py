@@ -178,7 +178,8 @@ def _judge_draws(
 
     keep = [i for i, (group, _) in enumerate(coarse.columns) if not still[group]]
     columns, first, values = [coarse.columns[i] for i in keep], coarse.first[..., keep], coarse.values[..., keep]
-    moving = np.repeat(~stuck.reshape((-1, coarse.chains)).T, len(coarse.coordinates), axis=1)[:, keep]
+    still = stuck if moved.shape != coarse.shape else (moved * run_statistics.steps < FEWEST_DRAWS).reshape(stuck.shape)
+    moving = np.repeat(~still.reshape((-1, coarse.chains)).T, len(coarse.coordinates), axis=1)[:, keep]
     second = values[len(values) // 2 :]
     names = dict.fromkeys(name for finding in mixes if finding.kind in UNMIXED for name in finding.coordinates)
     bad = [i for name in names for i, (_, own) in enumerate(columns) if own == name]

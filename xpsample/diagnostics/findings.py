@@ -38,9 +38,8 @@ class Finding:
         A word for programs: ``"precision"``, ``"underflow"``, ``"improper"``, ``"bound"``, ``"divergences"``,
         ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"labels"``, ``"modes"``, ``"slow"``, ``"correlated"``,
         ``"depth"``, ``"tails"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``,
-        ``"transient"``, ``"acceptance"``, ``"energy"``,
-        ``"tilt"``, ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``,
-        ``"batches"``, ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
+        ``"transient"``, ``"acceptance"``, ``"energy"``, ``"training"``, ``"tilt"``, ``"tilt_acceptance"``,
+        ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``, ``"batches"``, ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
         ``"restart"``, ``"until"``, or that of a recorder's own.
     what : str
         What was found.
@@ -225,8 +224,8 @@ def few_draws(draws: int) -> Finding:
 # ---- causes ----------------------------------------------------------------------------------------------------------
 
 CAUSES = (
-    *("annealing", "improper", "precision", "underflow", "bound", "tilt", "tilt_acceptance", "not_finite", "growth"),
-    *("behind", "stuck", "divergences", "ladder", "round_trips", "labels", "warmup", "modes", "transient"),
+    *("annealing", "training", "improper", "precision", "underflow", "bound", "tilt", "tilt_acceptance", "not_finite"),
+    *("growth", "behind", "stuck", "divergences", "ladder", "round_trips", "labels", "warmup", "modes", "transient"),
     *("correlated", "resonance", "depth", "tails", "energy", "slow", "acceptance", "tilt_idle", "moves", "heat"),
     *("rhat", "ess_bulk", "ess_tail", "until"),
 )

@@ -15,7 +15,10 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import errors_of_functions
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import FrozenDataclass, checked, count, instance, number
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Normal, Specs, Uniform
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.trainings import judge_training
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Info, Kernel
 from xpsample.kernels.traits import Trait
@@ -28,11 +31,17 @@ from xpsample.targets.prepared import PreparedTarget
 
 
 class PCDState(NamedTuple):
-    """The buffer of positions, (buffer, dim), as ``point``; the parameters; the optimiser's state."""
+    """Buffer of positions, (buffer, dim), as ``point``; parameters; state of the optimiser; loss of the last update."""
 
     point: Point
     parameters: tree.Tree
     optimizer: tree.Tree
+    loss: Array
+
+    def findings(self) -> list[Finding]:
+        """Whether the training has run away."""
+        leaves = [to_host(leaf) for _, leaf in tree.items(self.parameters)]
+        return judge_training(leaves, to_host(self.point.x), float(to_host(self.loss)))
 
 
 class PCD(Kernel[PCDState, Info]):
@@ -104,7 +113,7 @@ class PCD(Kernel[PCDState, Info]):
         parameters = first_parameters(target.data)
         with errors_of_functions("optimizer.init failed"):
             optimizer = self.optimizer.init(parameters)
-        return PCDState(Point(x, None, None), parameters, optimizer)
+        return PCDState(Point(x, None, None), parameters, optimizer, target.xp.sum(x) * 0.0)
 
     def noise(self, x: Array) -> Specs:
         size, dim = x.shape[0] // self.blocks, x.shape[-1]
@@ -140,14 +149,14 @@ class PCD(Kernel[PCDState, Info]):
         x = target.backend.repeat(self.steps, move, start)
         data = draw_batch(self.data, xp, buffer, noise)
         objective = family_of(target).parameter_gradient(_Objective(target, self.energy_penalty, self.gradient_penalty))
-        gradient = objective(state.parameters, data, x)[1]
+        loss, gradient = objective(state.parameters, data, x)
         updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.parameters)
         parameters = tree.map(lambda a, b: a + b, state.parameters, updates)
 
         buffer = xp.reshape(xp.where(chosen, x[None, ...], blocks), buffer.shape)
         finite = xp.all(xp.isfinite(x), axis=-1)
         info = Info(xp.astype(finite, x.dtype), finite, ~finite, Evaluations(score=self.steps))
-        return PCDState(Point(buffer, None, None), parameters, optimizer), info
+        return PCDState(Point(buffer, None, None), parameters, optimizer, loss), info
 
 
 class _Objective(FrozenDataclass, eq=True):

@@ -18,7 +18,10 @@ from xpsample.core.checks import (
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import FrozenDataclass, checked, count, function, instance, number
+from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
+from xpsample.diagnostics.findings import Finding
+from xpsample.diagnostics.trainings import judge_training
 from xpsample.kernels.compose import of_move, of_moves
 from xpsample.kernels.following import of_chains, with_chains
 from xpsample.kernels.kernel import Info, Kernel
@@ -80,6 +83,11 @@ class SOSMCState(NamedTuple):
     resampled: Array
     step_size: Array | None = None
     rate: Array | None = None
+
+    def findings(self) -> list[Finding]:
+        """Whether the optimisation has run away."""
+        leaves = [to_host(leaf) for _, leaf in tree.items(self.parameters)]
+        return judge_training(leaves, to_host(self.point.x))
 
     @property
     def point(self) -> Point:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from array_api_compat import is_numpy_array
 
+from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import is_numerical, raised_in
 from xpsample.core.errors import LogDensityError, unended
@@ -238,10 +239,10 @@ def check_point(target: BoundTarget, point: Point, x: Array) -> None:
         check_array("the log density", point.log_density, x, tuple(x.shape[:-1]))
         if Capability.ANY_START in target.requires:
             outside = to_host(point.log_density) == -np.inf
-        _check_finite("log density", point.log_density, outside)
+        _check_finite("log density", point.log_density, outside, target.data)
     if wants.score:
         check_array("the score", point.score, x, tuple(x.shape))
-        _check_finite("score", point.score, outside[..., None])
+        _check_finite("score", point.score, outside[..., None], target.data)
     if wants.differences:
         if isinstance(space, Named):
             shape = (*x.shape[:-1], space.mirrors, 1)
@@ -251,15 +252,32 @@ def check_point(target: BoundTarget, point: Point, x: Array) -> None:
         check_array("the log-density differences", point.differences, x, shape)
 
 
-def _check_finite(what: str, array: Array, outside: np.ndarray) -> None:
+def suspect_data(data: tree.Tree) -> str:
+    """Sentence about the first leaf of the data that is not finite, or else has zeros; empty without one."""
+    hosts = [(path, to_host(leaf)) for path, leaf in tree.items(data) if is_array(leaf)]
+    for path, host in hosts:
+        if np.issubdtype(host.dtype, np.inexact) and not np.all(np.isfinite(host)):
+            wrong = np.argwhere(~np.isfinite(host))
+            at = ", ".join(map(str, wrong[0].tolist()))
+            name = f"data[{path!r}]" if path else "data"
+            count = "1 value that is" if len(wrong) == 1 else f"{len(wrong)} values that are"
+            return f"{name} has {count} not finite (first at [{at}]): remove or impute missing values"
+    zeros = [path for path, host in hosts if np.issubdtype(host.dtype, np.number) and np.any(host == 0)]
+    if not zeros:
+        return ""
+    return f"data{f'[{zeros[0]!r}]' if zeros[0] else ''} has zeros: check logarithms and quotients of it"
+
+
+def _check_finite(what: str, array: Array, outside: np.ndarray, data: tree.Tree) -> None:
     host = to_host(array)
     wrong = ~np.isfinite(host) & ~outside
     if np.any(wrong):
         bad = np.argwhere(wrong)
         listed = ", ".join(f"{tuple(int(i) for i in at)}: {host[tuple(at)]}" for at in bad[:5])
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        why = suspect_data(data) if np.all(wrong) else ""
         raise LogDensityError(
-            f"the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
+            f"{why}{'; ' if why else ''}the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
         )
 
 
