@@ -39,8 +39,9 @@ class Finding:
         ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"labels"``, ``"modes"``, ``"slow"``, ``"correlated"``,
         ``"depth"``, ``"tails"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``,
         ``"transient"``, ``"acceptance"``, ``"energy"``, ``"training"``, ``"tilt"``, ``"tilt_acceptance"``,
-        ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``, ``"batches"``, ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
-        ``"restart"``, ``"until"``, or that of a recorder's own.
+        ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``, ``"batches"``, ``"annealing"``,
+        ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``, ``"restart"``, ``"until"``, or
+        that of a recorder's own.
     what : str
         What was found.
     value : float

@@ -277,7 +277,8 @@ def _check_finite(what: str, array: Array, outside: np.ndarray, data: tree.Tree)
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
         why = suspect_data(data) if np.all(wrong) else ""
         raise LogDensityError(
-            f"{why}{'; ' if why else ''}the {what} is not finite at the start positions of {len(bad)} entries (index: value): {listed}{more}"
+            f"{why}{'; ' if why else ''}the {what} is not finite at the start positions of {len(bad)} entries "
+            f"(index: value): {listed}{more}"
         )
 
 
