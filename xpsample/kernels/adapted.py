@@ -204,8 +204,8 @@ def tuned(kernel: Any, warmed: Any, state: Any) -> tuple[Any, Any]:
             return replace(kernel, **found) if found else kernel
         except HyperparameterError as error:
             raise HyperparameterError(
-                f"the warm-up of {type(kernel).__name__} found no value that can be used ({error}): chains ran away, "
-                "as they do where the density does not fall off. Check the density, or give the value"
+                "the chains ran away in the warm-up, as they do where the density does not fall off: check its sign, "
+                f"that it is the logarithm of a density, and its priors ({type(kernel).__name__}: {error})"
             ) from error
 
     return plain(kernel), _without_memory(state)

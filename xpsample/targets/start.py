@@ -19,6 +19,7 @@ from xpsample.spaces.space import Real, Space, check_positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.bridge import Ends
 from xpsample.targets.contract import failed
+from xpsample.targets.contract import suspect_data
 from xpsample.targets.point import Capability
 from xpsample.targets.shaped import coordinates, values
 from xpsample.targets.target import AbstractTarget, Target, check_target
@@ -168,9 +169,10 @@ def around(
         return x
     if raised:
         raise raised[0]
+    why = suspect_data(getattr(target, "data", None)) if missing.all() else ""
     raise LogDensityError(
-        f"{int(missing.sum())} of {missing.size} start positions have no finite log density after {TRIES} draws: take "
-        "another middle or a smaller scale"
+        f"{why}{'; ' if why else ''}{int(missing.sum())} of {missing.size} start positions have no finite log density "
+        f"after {TRIES} draws: take another middle or a smaller scale"
     )
 
 
