@@ -4,8 +4,8 @@ from xpsample.core.lazy_imports import attach
 from xpsample.core.version import __version__ as __version__
 
 _SUBPACKAGES = (
-    "adaptation core diagnostics files gradients hiss interop kernels metrics optimize particles prox sampling "
-    "score_mh sosmc spaces srld srmc targets trace zoo"
+    "adaptation core densities diagnostics files gradients hiss interop kernels metrics optimize particles prox "
+    "sampling score_mh sosmc spaces srld srmc targets trace zoo"
 )
 _NAMES = {
     "core.errors": "CheckpointWarning ConvergenceWarning DiagnosisWarning DivergenceWarning Interrupted "

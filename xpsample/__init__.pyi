@@ -2,6 +2,7 @@
 
 from xpsample import adaptation as adaptation
 from xpsample import core as core
+from xpsample import densities as densities
 from xpsample import diagnostics as diagnostics
 from xpsample import files as files
 from xpsample import gradients as gradients

@@ -17,13 +17,15 @@ from xpsample.core.devices import current_device
 from xpsample.core.errors import LogDensityError, PositionError
 from xpsample.core.fields import FrozenDataclass, count
 from xpsample.core.registry import backend_of, compiled, to_host
+from xpsample.core.special import logsumexp
+from xpsample.densities.real import normal
 from xpsample.diagnostics.diagnosis import warn
 from xpsample.diagnostics.findings import Finding
 from xpsample.gradients.choices import Evaluations
 from xpsample.optimize.lbfgs import Ascent
 from xpsample.particles.ais import log_normalizer
 from xpsample.particles.errors import FEWEST_IN_TAIL, LARGEST_INDEX, tail_index
-from xpsample.particles.weights import LogNormalizer, log_sum_exp
+from xpsample.particles.weights import LogNormalizer
 from xpsample.spaces.space import check_positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
@@ -251,8 +253,9 @@ def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evalua
 
         def under_all(i: Any, logs: tuple[Array, Array]) -> tuple[Array, Array]:
             """The draws of path i, one path after another: an array of all draws for all Gaussians may be large."""
-            log_q = log_normal(xp, covariances.whiten(x[i, ...][None, ...] - found.mean)) - found.log_scale
-            mixture = log_sum_exp(xp, xp.matrix_transpose(log_q))[:, 0] - math.log(paths)
+            white = covariances.whiten(x[i, ...][None, ...] - found.mean)
+            log_q = xp.sum(normal(white, 0.0, 1.0), axis=-1) - found.log_scale
+            mixture = logsumexp(log_q, axis=-2) - math.log(paths)
             return xp.where(rows == i, mixture, logs[0]), xp.where(rows == i, log_q, logs[1])
 
         mixture, own = bound.backend.repeat(paths, under_all, (xp.zeros_like(log_p), xp.zeros_like(log_p)))
@@ -269,11 +272,6 @@ def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evalua
         spent.plus(bound.costs.evaluate.times(paths * n)),
         left_out,
     )
-
-
-def log_normal(xp: Any, u: Array) -> Array:
-    """The log density of standard normals u, ``(*chains, dim)``."""
-    return -0.5 * xp.sum(u * u, axis=-1) - 0.5 * u.shape[-1] * math.log(2 * math.pi)
 
 
 def lower_bound(xp: Any, log_p: Array, log_q: Array) -> Array:

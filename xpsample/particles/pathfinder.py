@@ -8,6 +8,7 @@ import numpy as np
 from xpsample.core.arrays import Array, Tree
 from xpsample.core.covariance import LowRankCovariance
 from xpsample.core.registry import compiled, to_host
+from xpsample.densities.real import normal
 from xpsample.gradients.choices import Evaluations
 from xpsample.optimize.lbfgs import Ascent, Curvature, chosen, climb
 from xpsample.particles.gaussians import (
@@ -15,7 +16,6 @@ from xpsample.particles.gaussians import (
     ByGaussians,
     Gaussians,
     ascent,
-    log_normal,
     lower_bound,
     normals_like,
 )
@@ -86,7 +86,7 @@ class Pathfinder(ByGaussians, eq=True):
                 mean = at.x + h.product(at.score)
                 log_scale = xp.sum(xp.log(h.sd), axis=-1) + 0.5 * xp.sum(xp.log(h.values), axis=-1)
                 log_p = target.log_density(mean + h.root(normals))
-                elbo = lower_bound(xp, log_p, log_normal(xp, normals) - log_scale)
+                elbo = lower_bound(xp, log_p, xp.sum(normal(normals, 0.0, 1.0), axis=-1) - log_scale)
                 now = Gaussians(mean, (h.sd, h.vectors, h.values), log_scale, elbo)
                 return chosen(xp, moved & (elbo > best.elbo), now, best), looked + xp.astype(moved, looked.dtype)
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
+from xpsample.core.special import logsumexp
 from xpsample.diagnostics.findings import Finding
-from xpsample.particles.weights import Weights, log_sum_exp
+from xpsample.particles.weights import Weights
 
 LARGEST_VARIANCE = 0.2
 """Of an estimate of Z, relative: an error of 0.45, and a logarithm that is 0.1 or more too low."""
@@ -69,7 +70,7 @@ def _divergence(xp: Any, weights: Weights, ratio: Array, since: Array, gained: A
     """The chi-squared divergence over the number of particles, (*runs); 0 where the temperature stays as it is."""
     some = (weights.logs > -np.inf) & xp.isfinite(ratio)
     logs = xp.where(some, weights.logs + since[..., None] * xp.where(some, ratio, 0.0), -np.inf)
-    log = log_sum_exp(xp, logs)[..., 0] - gained
+    log = logsumexp(logs) - gained
     log = xp.where(xp.isfinite(log) & (by > 0.0), log, 0.0)
     log = xp.where(log < LARGEST_EXPONENT, log, LARGEST_EXPONENT)
     return xp.expm1(xp.where(log > 0.0, log, 0.0)) / weights.logs.shape[-1]

@@ -19,6 +19,7 @@ from xpsample.core.errors import CapabilityError, HyperparameterError, TraceErro
 from xpsample.core.fields import checked, count, instance, number
 from xpsample.core.hyperparameters import rungs_of
 from xpsample.core.registry import to_host
+from xpsample.core.special import logsumexp
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_annealing
@@ -32,7 +33,7 @@ from xpsample.particles.errors import error_holds, error_of_lineages, judge_lost
 from xpsample.particles.ladders import check_ladder, ladder_array
 from xpsample.particles.remembered import Remembered, judge_moves
 from xpsample.particles.resampling import Multinomial, Resampling, take_ancestors
-from xpsample.particles.weights import NEEDED_ON_A_PATH, LogNormalizer, Weights, log_sum_exp, start_of_path
+from xpsample.particles.weights import NEEDED_ON_A_PATH, LogNormalizer, Weights, start_of_path
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
@@ -228,7 +229,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
         def enough(by: Array) -> Array:
             gain = logs + by * ratio
-            return 2.0 * log_sum_exp(xp, gain) - log_sum_exp(xp, gain + by * ratio) >= lowest
+            return (2.0 * logsumexp(gain) - logsumexp(gain + by * ratio))[..., None] >= lowest
 
         def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             middle = 0.5 * (ends[0] + ends[1])

@@ -35,11 +35,6 @@ def start_of_path(target: BoundTarget, kernel: Kernel, beta: Array, x: Array) ->
     return kernel.init(annealed(target, beta), x)
 
 
-def log_sum_exp(xp: Any, logs: Array) -> Array:
-    """Log of the sum of exp over the last axis, which is kept with length 1; -inf if all are."""
-    return _total_and_ess(xp, logs)[0]
-
-
 def effective_sample_size(xp: Any, log_weights: Array) -> Array:
     """``(sum w)^2 / sum w^2`` (Eq. 12 of SOSMC), (*runs), from log weights (*runs, particles)."""
     return _total_and_ess(xp, log_weights)[1]

@@ -1,8 +1,8 @@
 """Score-MH: score matching, and acceptance functions that are learned from scores, for Metropolis-Hastings kernels."""
 
+from xpsample.core.special import softplus as softplus
 from xpsample.score_mh.activations import gelu as gelu
 from xpsample.score_mh.activations import log_sigmoid as log_sigmoid
-from xpsample.score_mh.activations import softplus as softplus
 from xpsample.score_mh.balance import ScoreBalance as ScoreBalance
 from xpsample.score_mh.balance import balance_residual as balance_residual
 from xpsample.score_mh.balance import negative_entropy as negative_entropy

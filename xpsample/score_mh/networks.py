@@ -15,7 +15,8 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_range
 from xpsample.core.registry import to_host
-from xpsample.score_mh.activations import gelu, softplus
+from xpsample.core.special import softplus
+from xpsample.score_mh.activations import gelu
 from xpsample.zoo.networks import Dense, init_mlp
 
 

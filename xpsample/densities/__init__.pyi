@@ -1,0 +1,32 @@
+# The names of `__init__.py`, each with its module, for type checkers; a test compares both files.
+
+from xpsample.densities.derived import log_cdf as log_cdf
+from xpsample.densities.derived import log_interval as log_interval
+from xpsample.densities.derived import log_survival as log_survival
+from xpsample.densities.derived import mixture as mixture
+from xpsample.densities.derived import zero_inflated as zero_inflated
+from xpsample.densities.discrete import bernoulli as bernoulli
+from xpsample.densities.discrete import binomial as binomial
+from xpsample.densities.discrete import categorical as categorical
+from xpsample.densities.discrete import negative_binomial as negative_binomial
+from xpsample.densities.discrete import ordered_logistic as ordered_logistic
+from xpsample.densities.discrete import poisson as poisson
+from xpsample.densities.positive import exponential as exponential
+from xpsample.densities.positive import gamma as gamma
+from xpsample.densities.positive import half_cauchy as half_cauchy
+from xpsample.densities.positive import half_normal as half_normal
+from xpsample.densities.positive import inverse_gamma as inverse_gamma
+from xpsample.densities.positive import log_normal as log_normal
+from xpsample.densities.positive import weibull as weibull
+from xpsample.densities.real import beta as beta
+from xpsample.densities.real import cauchy as cauchy
+from xpsample.densities.real import laplace as laplace
+from xpsample.densities.real import logistic as logistic
+from xpsample.densities.real import normal as normal
+from xpsample.densities.real import student_t as student_t
+from xpsample.densities.real import uniform as uniform
+from xpsample.densities.real import von_mises as von_mises
+from xpsample.densities.vectors import dirichlet as dirichlet
+from xpsample.densities.vectors import lkj as lkj
+from xpsample.densities.vectors import multinomial as multinomial
+from xpsample.densities.vectors import multivariate_normal as multivariate_normal
