@@ -1,15 +1,19 @@
 """What a type checker tells users of the package: the public names have types, and first examples have no error."""
 
+import importlib
+import inspect
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+import xpsample
 
 LEAST = 0.98
 """The share of exported names whose types are known."""
@@ -47,18 +51,47 @@ def pyright(*args, cwd):
     return json.loads(told.stdout[told.stdout.index("{") :])
 
 
+def annotated(module):
+    """Functions, classes and their methods that a module defines."""
+    for value in vars(module).values():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isfunction(value) or inspect.isclass(value):
+            yield value
+        if inspect.isclass(value):
+            own = (getattr(member, "__func__", getattr(member, "fget", member)) for member in vars(value).values())
+            yield from (member for member in own if inspect.isfunction(member))
+
+
+def test_annotations_resolve_at_run_time():
+    """As pydantic, beartype and command-line makers ask for them."""
+    unresolved = []
+    for info in pkgutil.walk_packages(xpsample.__path__, "xpsample."):
+        if info.name.endswith("__main__") or ".experiments" in info.name:
+            continue
+        for value in annotated(importlib.import_module(info.name)):
+            try:
+                typing.get_type_hints(value)
+            except (NameError, TypeError) as error:
+                unresolved.append(f"{info.name}.{value.__qualname__}: {error}")
+    assert unresolved == []
+
+
+@pytest.mark.slow
 def test_nearly_all_types_are_known(tmp_path):
     found = pyright("--verifytypes", "xpsample", "--ignoreexternal", cwd=tmp_path)["typeCompleteness"]
     unknown = [s["name"] for s in found["symbols"] if s["isExported"] and not s["isTypeKnown"]]
     assert found["completenessScore"] >= LEAST, unknown
 
 
+@pytest.mark.slow
 def test_the_first_examples_have_no_error(tmp_path):
     (tmp_path / "example.py").write_text(EXAMPLE)
     found = pyright("--pythonpath", sys.executable, "example.py", cwd=tmp_path)
     assert [d["message"] for d in found["generalDiagnostics"] if d["severity"] == "error"] == []
 
 
+@pytest.mark.slow
 def test_examples_of_the_pages_have_no_error(tmp_path):
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         blocks = [re.sub(r"^[:%].*\n", "", block, flags=re.M) for block in BLOCK.findall(page.read_text())]

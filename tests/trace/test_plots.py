@@ -96,3 +96,11 @@ def test_what_there_is_no_plot_of():
         make_trace().plot("trace")
     with pytest.raises(TraceError, match="holds no draws"):
         make_trace(draws=None).plot()
+
+
+def test_a_plot_says_how_many_coordinates_it_leaves_out():
+    few = make_trace(dim=8).plot()
+    assert few.get_suptitle() == ""
+    many = make_trace(dim=11)
+    assert many.plot("pair").get_suptitle().startswith("the first 5 of 11 coordinates")
+    assert many.plot(names=["x[9]"]).get_suptitle() == ""

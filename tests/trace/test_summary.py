@@ -1,9 +1,12 @@
 """What a summary shows: rows that are bad, states of discrete spaces, and the findings below the table."""
 
+from html import escape
+
 import numpy as np
 import pytest
 
 import xpsample as xps
+from xpsample.core.errors import TraceError
 from xpsample.trace import stored
 from xpsample.zoo.gaussian import gaussian
 
@@ -40,7 +43,7 @@ def test_chains_that_do_not_move():
     assert np.all(np.isnan(found.ess_bulk)) and np.all(np.isnan(found.mcse))
     assert np.all(np.isinf(found.rhat))
     assert [f.kind for f in found.findings] == ["stuck"]
-    assert row(found, "x[0]").split()[4:6] == ["-", "-"] and row(found, "x[0]").endswith("! constant, rhat")
+    assert row(found, "x[0]").split()[6:8] == ["-", "-"] and row(found, "x[0]").endswith("! constant, rhat")
 
 
 def test_too_few_draws():
@@ -92,7 +95,7 @@ def test_a_data_frame_has_the_table():
     pytest.importorskip("pandas")
     found = summary(xps.MALA(0.5), 200, np.stack([STARTS, STARTS + 1]))
     frame = found.to_dataframe()
-    assert list(frame.columns) == ["mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"]
+    assert list(frame.columns) == ["mean", "sd", "5%", "95%", "mcse", "ess_bulk", "ess_tail", "rhat"]
     assert frame.loc[(1, "x[0]"), "sd"] == found.sd[1, 0]
     alone = summary(xps.MALA(0.5), 200)
     assert list(alone.to_dataframe().index) == ["x[0]", "x[1]"]
@@ -104,3 +107,60 @@ def test_notebooks_show_bad_rows_in_bold():
     assert "<td>rhat, ess_bulk, ess_tail</td>" in html
     assert "<li>acceptance probability 1" in html
     assert "bold" not in summary(xps.HMC(0.3, 4), 1000)._repr_html_()
+
+
+def test_the_interval_has_the_quantiles_of_the_draws():
+    pytest.importorskip("pandas")
+    trace = xps.sample(TARGET, xps.HMC(0.3, 4), np.stack([STARTS, STARTS + 1]), 201, seed=1, progress=False)
+    found = trace.summary()
+    np.testing.assert_allclose([found.low, found.high], np.quantile(trace.draws, [0.05, 0.95], axis=(0, 2)), rtol=1e-12)
+    frame = trace.to_dataframe(interval=(0.025, 0.5))
+    assert list(frame.columns) == ["mean", "sd", "2.5%", "50%", "mcse", "ess_bulk", "ess_tail", "rhat"]
+    assert frame.loc[(1, "x[0]"), "50%"] == pytest.approx(np.median(trace.draws[:, 1, :, 0]), rel=1e-12)
+    assert "<th>sd</th><th>0%</th><th>100%</th><th>mcse</th>" in trace.summary(interval=(0, 1))._repr_html_()
+    trace.draws[3, 0, 1, 0] = np.nan
+    assert np.isnan(trace.summary().low).tolist() == [[True, False], [False, False]]
+
+
+@pytest.mark.parametrize("interval", [(0.9, 0.1), (5, 95), (0.5,), 0.9, "ab"])
+def test_an_interval_that_is_none_is_refused(interval):
+    trace = xps.sample(TARGET, xps.HMC(0.3, 4), STARTS, 20, seed=1, progress=False)
+    with pytest.raises(TraceError, match=r"interval must be two increasing probabilities, such as \(0\.05, 0\.95\)"):
+        trace.summary(interval=interval)
+
+
+def test_the_interval_of_an_angle_goes_around_its_mean():
+    """Draws near pi, half of them beyond it: their plain quantiles are -pi and pi."""
+    rng = np.random.default_rng(0)
+    model = xps.Model(lambda p: 0.0 * p.a, a=xps.Circular())
+    x0 = model.start(like=np.zeros(0), chains=4, seed=0)
+    trace = xps.sample(model, xps.RWM(0.5), x0, 400, seed=1, progress=False)
+    angles = np.pi + 0.1 * rng.normal(size=(400, 4))
+    trace.draws[:] = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    found = trace.summary()
+    assert found.high[0] - found.low[0] == pytest.approx(2 * 1.645 * 0.1, rel=0.1)
+    assert found.low[0] < found.mean[0] < found.high[0]
+
+
+def test_draws_as_a_data_frame():
+    """A row for each draw of each chain, with the names of a model's values."""
+    pytest.importorskip("pandas")
+    model = xps.Model(lambda p: -0.5 * np.sum(p.b**2, axis=-1) - p.s, s=xps.Positive(), b=xps.Real(2))
+    trace = xps.sample(model, xps.RWM(0.5), model.start(like=np.zeros(0), chains=3, seed=0), 50, seed=1)
+    frame = trace.to_dataframe(draws=True)
+    assert list(frame.columns) == ["chain", "draw", "s", "b[0]", "b[1]"] and len(frame) == 150
+    at = frame[(frame.chain == 2) & (frame.draw == 17)]
+    assert at["s"].item() == trace["s"][17, 2] and at["b[1]"].item() == trace["b"][17, 2, 1]
+    groups = xps.sample(TARGET, xps.MALA(0.5), np.stack([STARTS, STARTS + 1]), 20, seed=1).to_dataframe(draws=True)
+    assert list(groups.columns) == ["chain_0", "chain_1", "draw", "x[0]", "x[1]"] and len(groups) == 160
+
+
+def test_a_report_is_one_file_without_a_network(tmp_path):
+    pytest.importorskip("matplotlib").use("Agg")
+    trace = xps.sample(TARGET, xps.MALA(), STARTS, 50, seed=1, progress=False)
+    trace.report(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count("data:image/png;base64,") == 3 and "http" not in text
+    assert all(escape(str(finding)) in text for finding in trace.diagnose())
+    assert "<th>5%</th>" in text and "MALA" in text and f"<td>{xps.__version__}</td>" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

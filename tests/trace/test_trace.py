@@ -119,7 +119,7 @@ def test_summary_of_awkward_coordinates():
 def test_summary_text():
     trace = make_trace(metadata={"names": ["slope", "intercept"]})
     lines = str(trace.summary(by=())).splitlines()
-    assert lines[0].split() == ["mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat"]
+    assert lines[0].split() == ["mean", "sd", "5%", "95%", "mcse", "ess_bulk", "ess_tail", "rhat"]
     assert [line.split()[0] for line in lines[1:3]] == ["slope", "intercept"]
     assert len({len(line) for line in lines[:3]}) == 1
     assert lines[3] == "200 draws of 6 chains"
@@ -133,7 +133,7 @@ def test_summary_text_of_many_coordinates_is_short():
     values = np.ones(1000)
     names = tuple(f"x[{i}]" for i in range(1000))
     summary = Summary(
-        names, *[values] * 6, method="plain", draws=1, chains=1, run_statistics=make_trace().run_statistics
+        names, *[values] * 8, method="plain", draws=1, chains=1, run_statistics=make_trace().run_statistics
     )
     text = str(summary)
     assert "... 970 more coordinates" in text

@@ -31,6 +31,8 @@ from xpsample.trace.stored import StoredRows
 
 if TYPE_CHECKING:
     from xpsample.sampling.store import RowStore
+else:
+    RowStore = Any  # for typing.get_type_hints
 
 Row = Callable[[], Any]
 """Gives a row of each recorder."""

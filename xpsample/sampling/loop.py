@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from xpsample.sampling.checkpoint import Checkpoint
     from xpsample.sampling.store import RowStore
     from xpsample.sampling.until import Until
+else:
+    Checkpoint = RowStore = Until = Any  # for typing.get_type_hints
 
 
 SECONDS = 1.0

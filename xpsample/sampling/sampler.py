@@ -40,6 +40,8 @@ if TYPE_CHECKING:  # imported when a run needs them
 
     from xpsample.sampling.checkpoint import Checkpoint
     from xpsample.sampling.until import Until
+else:
+    Executor = Checkpoint = Until = Any  # for typing.get_type_hints
 
 MOST = 2**63 - 1
 """Draws, at most."""

@@ -32,6 +32,8 @@ from xpsample.trace.trace import Trace
 if TYPE_CHECKING:
     from xpsample.sampling.checkpoint import Checkpoint
     from xpsample.sampling.until import Until
+else:
+    Checkpoint = Until = Any  # for typing.get_type_hints
 
 LEAST, FOR_ONE_CHAIN = 100, 800
 """Warm-up steps with very many chains, and how many more with one; the more go down with the root of the chains."""

@@ -18,6 +18,8 @@ from xpsample.core.registry import backend_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+else:
+    Executor = Any  # for typing.get_type_hints
 
 
 class Rejection(float):

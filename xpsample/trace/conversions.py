@@ -62,6 +62,19 @@ def datatree(
     return tree
 
 
+def frame_of_draws(columns: Array, labels: Sequence[str]) -> Any:
+    """Columns (draw, *chains, column) as a pandas DataFrame, with a row for each draw of each chain."""
+    pandas = installed("pandas", "to_dataframe() needs pandas: pip install pandas")
+    host = np.moveaxis(to_host(columns), 0, -2)
+    *chains, draws, dim = host.shape
+    names = ["chain"] if len(chains) == 1 else [f"chain_{axis}" for axis in range(len(chains))]
+    index = np.reshape(np.indices((*chains, draws)), (len(chains) + 1, -1))
+    frame = pandas.DataFrame(np.reshape(host, (-1, dim)), columns=list(labels))
+    for place, (name, numbers) in enumerate(zip([*names, "draw"], index, strict=True)):
+        frame.insert(place, name, numbers)
+    return frame
+
+
 def with_walkers(tree: Any, walkers: int) -> Any:
     """A DataTree that says of every chain which ensemble it is of, and which of the walkers there."""
 

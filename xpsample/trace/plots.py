@@ -48,7 +48,12 @@ def plot(kind: str, columns: Any, labels: Sequence[str], names: Sequence[str] | 
     marked = np.zeros(draws.shape[:2], dtype=bool)
     if diverged is not None:
         marked = np.reshape(to_host(diverged[rows, ...]), marked.shape)
-    return function(Plotted(draws, tuple(labels[i] for i in chosen), marked))
+    figure = function(Plotted(draws, tuple(labels[i] for i in chosen), marked))
+    if names is None and len(chosen) < len(labels):
+        figure.suptitle(
+            f"the first {len(chosen)} of {len(labels)} coordinates; others by names=[...]", fontsize="small"
+        )
+    return figure
 
 
 def select(labels: Sequence[str], names: Sequence[str] | None, most: int) -> list[int]:

@@ -42,6 +42,8 @@ class Running(NamedTuple):
             names=tuple(names),
             mean=self.mean,
             sd=self.sd,
+            low=np.full(shape, np.nan),
+            high=np.full(shape, np.nan),
             mcse=self.mcse,
             ess_bulk=np.reshape(ess, shape) if self.batch is not None else np.full(shape, np.nan),
             ess_tail=np.full(shape, np.nan),

@@ -1,5 +1,6 @@
-"""Summaries of a trace: mean, standard error, ESS and R-hat of every coordinate, and what they warn of."""
+"""Summaries of a trace: mean, interval, standard error, ESS and R-hat of every coordinate, and their warnings."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,12 +18,15 @@ from xpsample.diagnostics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.trace.conversions import installed
 from xpsample.trace.stored import StoredColumns, column_blocks
 
+INTERVAL = 0.05, 0.95
+"""Probabilities of the default interval of a table."""
+
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6
 """Rows of a table, and of each group where there are several."""
 
 OF_PARTICLES = "these are particles, which may have weights or be on their way: the table counts all draws alike"
 
-COLUMNS = ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat")
+COLUMNS = ("mean", "sd", "low", "high", "mcse", "ess_bulk", "ess_tail", "rhat")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,9 @@ class Summary:
     mean, sd, mcse : numpy.ndarray, shape (*groups, dim)
         Mean, standard deviation and Monte Carlo standard error of the mean, in the unit of the coordinate. Those of an
         angle, a value of the space `Circular`, are circular: the mean is the direction of the mean point of the circle.
+    low, high : numpy.ndarray, shape (*groups, dim)
+        Ends of the interval: quantiles of the draws. Those of an angle are quantiles of its difference from the mean,
+        plus the mean. nan for a run that keeps no draws.
     ess_bulk, ess_tail : numpy.ndarray, shape (*groups, dim)
         Rank-normalised effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws;
         nan for a coordinate in which no chain moves or that is not finite, and for fewer than ten draws. Of a run that
@@ -57,11 +64,15 @@ class Summary:
         Whether the draws are of particles, which may have weights or be on their way: all draws count alike here.
     walkers : int
         Of each ensemble, if chains depend on one another; else 1.
+    interval : tuple of float
+        Probabilities of the quantiles `low` and `high`.
     """
 
     names: tuple[str, ...]
     mean: np.ndarray
     sd: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     mcse: np.ndarray
     ess_bulk: np.ndarray
     ess_tail: np.ndarray
@@ -73,10 +84,11 @@ class Summary:
     findings: tuple[Finding, ...] = ()
     particles: bool = False
     walkers: int = 1
+    interval: tuple[float, float] = INTERVAL
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=0)
-        lines = [f"{'':{width}}" + "".join(f"{name:>11}" for name in COLUMNS)]
+        lines = [f"{'':{width}}" + "".join(f"{name:>11}" for name in self._titles)]
         groups = self.mean.shape[:-1]
         for group in np.ndindex(*groups):
             if groups:
@@ -112,7 +124,7 @@ class Summary:
                 rows.append(f"<tr{style}><th>{escaped(name)}</th>{cells}<td>{', '.join(bad)}</td><td>{label}</td></tr>")
             if len(shown) > most:
                 rows.append(f"<tr><td>... {len(shown) - most} more</td></tr>")
-        head = "".join(f"<th>{name}</th>" for name in COLUMNS)
+        head = "".join(f"<th>{name}</th>" for name in self._titles)
         notes = (OF_PARTICLES, *self.warnings) if self.particles else self.warnings
         below = "".join(f"<li>{escaped(text)}</li>" for text in notes)
         return (
@@ -126,8 +138,8 @@ class Summary:
         Returns
         -------
         pandas.DataFrame
-            Columns ``mean``, ``sd``, ``mcse``, ``ess_bulk``, ``ess_tail``, ``rhat``; the index has the groups' numbers
-            and the name.
+            Columns ``mean``, ``sd``, ``5%``, ``95%`` (or the other `interval`), ``mcse``, ``ess_bulk``, ``ess_tail``,
+            ``rhat``; the index has the groups' numbers and the name.
 
         Raises
         ------
@@ -136,7 +148,9 @@ class Summary:
         """
         pandas = installed("pandas", "to_dataframe() needs pandas: pip install pandas")
         groups = self.mean.shape[:-1]
-        columns: dict[str, Any] = {name: np.ravel(getattr(self, name)) for name in COLUMNS}
+        columns: dict[str, Any] = {
+            title: np.ravel(getattr(self, name)) for title, name in zip(self._titles, COLUMNS, strict=True)
+        }
         if not groups:
             return pandas.DataFrame(columns, index=list(self.names))
         index = pandas.MultiIndex.from_tuples([(*group, name) for group in np.ndindex(*groups) for name in self.names])
@@ -148,6 +162,11 @@ class Summary:
         return tuple(map(str, self.findings))
 
     @property
+    def _titles(self) -> tuple[str, ...]:
+        low, high = (f"{100 * p:.10g}%" for p in self.interval)
+        return tuple({"low": low, "high": high}.get(name, name) for name in COLUMNS)
+
+    @property
     def _chains(self) -> str:
         kind, more = ("chain", "") if self.walkers == 1 else ("ensemble", f" of {self.walkers} walkers")
         return f"{self.chains} {kind}{'s' * (self.chains != 1)}{more}"
@@ -155,17 +174,20 @@ class Summary:
     def _figures(self, group: tuple[int, ...]) -> Iterator[tuple[str, tuple[float, ...], list[str]]]:
         """Of each row of a group its name, its figures in the order of the columns, and what is bad about it."""
         columns = zip(*(getattr(self, name)[group] for name in COLUMNS), strict=True)
-        for name, (mean, sd, mcse, bulk, tail, rhat) in zip(self.names, columns, strict=True):
-            yield name, (mean, sd, mcse, bulk, tail, rhat), self._bad(sd, bulk, tail, rhat)
+        for name, figures in zip(self.names, columns, strict=True):
+            _, sd, _, _, _, *sizes = figures
+            yield name, figures, self._bad(sd, *sizes)
 
     def _rows(self, group: tuple[int, ...], width: int, most: int) -> list[str]:
         """The lines of one group."""
         few = "too few" if self.draws < FEWEST_DRAWS else "-"
         rows = []
-        for name, (mean, sd, mcse, bulk, tail, rhat), bad in self._figures(group):
+        for name, (mean, sd, low, high, mcse, bulk, tail, rhat), bad in self._figures(group):
             sizes = "".join(f"{few:>11}" if np.isnan(size) else f"{size:11.0f}" for size in (bulk, tail))
             marks = f"  ! {', '.join(bad)}" if bad else ""
-            rows.append(f"{name:{width}}{mean:11.4g}{sd:11.4g}{mcse:11.3g}{sizes}{rhat:11.3f}{marks}")
+            rows.append(
+                f"{name:{width}}{mean:11.4g}{sd:11.4g}{low:11.4g}{high:11.4g}{mcse:11.3g}{sizes}{rhat:11.3f}{marks}"
+            )
         if len(rows) > most:
             rows[most - 2 : -2] = [f"... {len(rows) - most} more coordinates"]
         return rows
@@ -199,10 +221,11 @@ def summarize(
     run_statistics: RunStatistics,
     angles: Sequence[int] = (),
     walkers: int = 1,
+    interval: tuple[float, float] = INTERVAL,
 ) -> Summary:
     """Summarize host draws, ``(draw, *groups, chain, dim)``, of which some columns are `angles`; without findings.
 
-    So many chains that follow each other are the `walkers` of an ensemble.
+    So many chains that follow each other are the `walkers` of an ensemble. The `interval` is given by probabilities.
     """
     n, *groups, chains, dim = draws.shape
     values = np.reshape(np.moveaxis(draws, -2, 1), (n, chains, -1))
@@ -218,6 +241,7 @@ def summarize(
     if np.any(around):
         mean[around], sd[around] = circular_mean(values[..., around]), circular_sd(values[..., around])
         values = np.where(around, centred(values, np.where(around, mean, 0.0)), values)
+    low, high = np.where(around, mean, 0.0) + _quantiles(np.reshape(values, (count, -1)), interval)
     mcse = np.asarray(mcse_mean(ensemble_means(values, walkers)))
     bulk, tail, rhat = mixing(values, walkers=walkers)
     no_ess = np.isnan(mcse)
@@ -228,6 +252,8 @@ def summarize(
         names=tuple(names),
         mean=of_groups(mean),
         sd=of_groups(sd),
+        low=of_groups(low),
+        high=of_groups(high),
         mcse=of_groups(mcse),
         ess_bulk=of_groups(np.where(no_ess, np.nan, bulk)),
         ess_tail=of_groups(np.where(no_ess, np.nan, tail)),
@@ -237,7 +263,29 @@ def summarize(
         chains=chains,
         run_statistics=run_statistics,
         walkers=walkers,
+        interval=interval,
     )
+
+
+def _quantiles(values: np.ndarray, probabilities: Sequence[float]) -> np.ndarray:
+    """Those of each column, (probability, column), between neighbors in order as by NumPy; nan if one is not finite."""
+    at = np.asarray(probabilities) * (len(values) - 1)
+    below = np.floor(at).astype(int)
+    above = np.minimum(below + 1, len(values) - 1)
+    rows = np.partition(np.ascontiguousarray(values.T), np.unique([below, above]), axis=-1)
+    found = rows[:, below] + (at - below) * (rows[:, above] - rows[:, below])
+    return np.where(np.all(np.isfinite(values), axis=0), found.T, np.nan)
+
+
+def checked_interval(interval: Sequence[float]) -> tuple[float, float]:
+    """Two increasing probabilities; a TraceError otherwise."""
+    try:
+        low, high = map(float, interval)
+    except (TypeError, ValueError):
+        low, high = math.nan, math.nan
+    if not 0.0 <= low < high <= 1.0:
+        raise TraceError(f"interval must be two increasing probabilities, such as (0.05, 0.95); got {interval!r}")
+    return low, high
 
 
 def escaped(text: str) -> str:
@@ -290,6 +338,7 @@ def tabulate(
     known: Mapping[str, Any],
     angles: Sequence[int],
     by: int | Sequence[int] | None,
+    interval: tuple[float, float],
 ) -> Summary:
     """The table of all columns, (draw, *chains, column), with findings from its figures.
 
@@ -318,7 +367,7 @@ def tabulate(
             names, rows = [name for _, name in states], np.reshape(flat, (*rows.shape[:-1], len(states)))
         walkers = rows.shape[-2] if ensembles else 1
         rows = np.reshape(rows, (*rows.shape[:-3], -1, rows.shape[-1])) if ensembles else rows
-        tables.append(summarize(rows, names, run_statistics, around, walkers))
+        tables.append(summarize(rows, names, run_statistics, around, walkers, interval))
     summary = side_by_side(tables)
     every = [(group, name) for group in np.ndindex(*summary.mean.shape[:-1]) for name in summary.names]
     mixing = Mixing(*(np.ravel(values) for values in (summary.ess_bulk, summary.ess_tail, summary.rhat)))

@@ -2,22 +2,23 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
-from xpsample.core.checks import check_function, check_instance, check_path
+from xpsample.core.checks import check_instance, check_path
 from xpsample.core.errors import TraceError, reading
-from xpsample.core.registry import backend_of, to_host
-from xpsample.diagnostics.diagnosis import RunStatistics, diagnose
+from xpsample.core.registry import to_host
+from xpsample.diagnostics.diagnosis import RunStatistics as RunStatistics
+from xpsample.diagnostics.diagnosis import diagnose
 from xpsample.diagnostics.findings import Finding
-from xpsample.spaces.named import Named, named, named_from_json, parameters
+from xpsample.files.atomic import write_whole
 from xpsample.trace import conversions
+from xpsample.trace.content import Content
 from xpsample.trace.plots import plot, plot_warmup
-from xpsample.trace.running import Running, running
 from xpsample.trace.stored import StoredColumns, StoredRows
-from xpsample.trace.summary import Summary, escaped, tabulate
+from xpsample.trace.summary import INTERVAL, Summary, checked_interval, escaped, tabulate
 
 Array = Any
 
@@ -25,7 +26,7 @@ SHOWN = 10_000_000  # numbers of draws whose table a notebook shows by itself, a
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace:
+class Trace(Content):
     """The result of a run.
 
     Attributes
@@ -80,15 +81,6 @@ class Trace:
     (2,)
     """
 
-    draws: Any
-    statistics: dict[str, Array]
-    recorded: dict[str, Any]
-    run_statistics: RunStatistics
-    state: Any
-    metadata: dict[str, Any]
-    kernel: Any = None
-    warmup: dict[str, Any] | Any = None
-
     def __repr__(self) -> str:
         draws = "None" if self.draws is None else f"{tuple(self.draws.shape)} {self.draws.dtype}"
         kept = "".join(
@@ -107,53 +99,8 @@ class Trace:
         shown = self._running is not None if elsewhere else 0 < math.prod(self.draws.shape) <= SHOWN
         return f"<p><code>{escaped(repr(self))}</code></p>" + (self.summary()._repr_html_() if shown else "")
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """The names of a model's parameters; none for other targets."""
-        return self._space.names if self._space is not None and "parameters" in self.metadata else ()
-
-    def __getitem__(self, name: str) -> Array:
-        """The draws of a model's parameter, ``(draw, *chains, *shape)``, as values and not as coordinates.
-
-        Those of other targets are ``trace["x"]``.
-        """
-        draws = self._some_draws()
-        if isinstance(draws, StoredRows) and name in draws.values:
-            return draws.values[name]
-        if self._space is None and name == "x":
-            return draws
-        if self._space is None:
-            raise TraceError(f"only the trace of a Model has parameters by name, such as {name!r}: take trace.draws")
-        return self._space.value(backend_of(draws).xp, draws, name)
-
-    def map(self, function: Callable[[Any], Any]) -> Any:
-        """Quantities that follow from the draws, in their own library.
-
-        Parameters
-        ----------
-        function : callable
-            ``function(p)`` of the parameters of a `Model`, as its log density has them: ``p.tau`` is
-            ``(draw, *chains, *shape)`` here, all draws at once. Of other targets ``function(x)``, the draws
-            ``trace["x"]``.
-
-        Returns
-        -------
-        What the function returns.
-        """
-        check_function("function", function, "(p), or (x)")
-        draws = self._some_draws()
-        if isinstance(draws, StoredRows):
-            raise TraceError(
-                f"map takes all draws at once, and they are in {draws.where}: take parts of them, such as "
-                f"trace[{next(iter(draws.values), 'x')!r}][:1000], or to_arviz()"
-            )
-        if self._space is None or not self.parameters:
-            return function(self["x"])
-        values, _ = self._space.constrain(backend_of(draws).xp, draws)
-        return function(parameters(self._space.names)(*values))
-
-    def summary(self, by: int | Sequence[int] | None = None) -> Summary:
-        """Mean, standard deviation, standard error, ESS and R-hat of every coordinate, and what is wrong with them.
+    def summary(self, by: int | Sequence[int] | None = None, interval: Sequence[float] = INTERVAL) -> Summary:
+        """Mean, standard deviation, interval, standard error, ESS and R-hat of every coordinate, and the findings.
 
         Chains of the last chain axis are pooled. The other chain axes are groups, such as the settings of a sweep; each
         group has its own figures. The draws are copied to the host.
@@ -162,6 +109,8 @@ class Trace:
         ----------
         by : int or sequence of int, optional
             The chain axes that are groups, from 0; ``()`` pools all chains. All but the last when not given.
+        interval : sequence of two float
+            Probabilities of the quantiles that are the ends of the interval.
 
         Returns
         -------
@@ -171,7 +120,8 @@ class Trace:
         Raises
         ------
         TraceError
-            If the trace holds neither draws nor `Moments`, or `by` or ``metadata["names"]`` does not fit them.
+            If the trace holds neither draws nor `Moments`, `by` or ``metadata["names"]`` does not fit them, or
+            `interval` is not two increasing probabilities.
 
         Notes
         -----
@@ -181,15 +131,84 @@ class Trace:
         nested R-hat is used: Margossian et al., Bayesian Analysis (2024). On a discrete space whose variables have more
         than two states, each state has a row, of its indicator.
         """
-        told, particles = self._running, not self._known.get("chains", True)
+        ends, told, particles = checked_interval(interval), self._running, not self._known.get("chains", True)
         if told is not None:
             if by is not None:
                 raise TraceError("the table of running moments has the groups of the run: leave out by")
             summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
-            return replace(summary, findings=self.diagnose(), particles=particles)
+            return replace(summary, findings=self.diagnose(), particles=particles, interval=ends)
         columns, labels = self._columns()
-        summary = tabulate(columns, labels, self.run_statistics, self.statistics, self._known, self._angles, by)
+        summary = tabulate(columns, labels, self.run_statistics, self.statistics, self._known, self._angles, by, ends)
         return replace(summary, particles=particles)
+
+    def to_dataframe(self, draws: bool = False, interval: Sequence[float] = INTERVAL) -> Any:
+        """The summary or, with ``draws=True``, the draws as a pandas DataFrame.
+
+        Parameters
+        ----------
+        draws : bool
+            Whether to return the draws, a row for each draw and chain, in place of the summary.
+        interval : sequence of two float
+            As in `summary`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows of the summary are the coordinates. The columns of the draws are ``chain``, or ``chain_0``,
+            ``chain_1``, ... for several chain axes, ``draw``, and the coordinates by name, such as ``x[0]``.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        TraceError
+            If the trace holds no draws.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import xpsample as xps
+        >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+        >>> trace = xps.sample(target, xps.HMC(), np.zeros((4, 2)), 1000, seed=1)
+        >>> list(trace.to_dataframe(draws=True))
+        ['chain', 'draw', 'x[0]', 'x[1]']
+        """
+        if not draws:
+            return self.summary(interval=interval).to_dataframe()
+        columns, labels = self._columns()
+        if isinstance(columns, StoredColumns):
+            columns = columns.read(slice(None), range(len(labels)))
+        return conversions.frame_of_draws(columns, labels)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the summary, findings, plots, settings and versions to one HTML file, which needs no network.
+
+        Parameters
+        ----------
+        path : path
+            Such as ``report.html``. An existing file is replaced when the new one is complete.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TraceError
+            If the trace holds neither draws nor `Moments`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import xpsample as xps
+        >>> target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+        >>> trace = xps.sample(target, xps.HMC(), np.zeros((4, 2)), 1000, seed=1)
+        >>> trace.report("report.html")
+        """
+        from xpsample.trace.report import page  # few runs need it
+
+        kinds = ["trace_dist", "rank"] if self.draws is not None else []
+        kinds += ["warmup"] if self.warmup else []
+        plots = ((kind, partial(self.plot, kind)) for kind in kinds)
+        write_whole(check_path("path", path), page(self.summary(), plots, self.metadata).encode())
 
     def diagnose(self) -> tuple[Finding, ...]:
         """Problems of the run. An empty result is no proof, but each finding is a reason not to use the draws.
@@ -242,7 +261,8 @@ class Trace:
         Returns
         -------
         matplotlib.figure.Figure
-            All chain axes are one. Of more than 8 chains, 8 are drawn. Of draws in a store that are more than 16
+            All chain axes are one. A title says how many coordinates are left out. Of more than 8 chains, 8 are drawn.
+            Of draws in a store that are more than 16
             million values, some are drawn, evenly.
 
         Raises
@@ -396,59 +416,3 @@ class Trace:
             kept = {name: getattr(self, name) for name in fields} | {"run_statistics": dict(vars(self.run_statistics))}
             kept["kernel"] = packed(self.kernel)
             saving.write_archive(path, kept, self.metadata)
-
-    def _some_draws(self) -> Array:
-        """The draws, if any."""
-        if self.draws is None or 0 in self.draws.shape:
-            raise TraceError(
-                f"this trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}): run again with Draws() "
-                "among the recorders, or with Moments() for a summary alone, and with steps beyond the burn-in"
-            )
-        return self.draws
-
-    @cached_property
-    def _space(self) -> Named | None:
-        """Space of the parameters of a model, or of positions "x" that are no vectors."""
-        if "space" in self.metadata:
-            from xpsample.spaces.json_form import space_from_json  # which imports all spaces
-
-            return named({"x": space_from_json(self.metadata["space"])})
-        known = self.metadata.get("parameters")
-        return None if known is None else named_from_json(known)
-
-    @property
-    def _known(self) -> dict[str, Any]:
-        """What a diagnosis knows of the run."""
-        return self.metadata.get("diagnosis", {})
-
-    def _columns(self) -> tuple[Array | StoredColumns, tuple[str, ...]]:
-        """Columns (draw, *chains, column) for tables, plots and the diagnosis, and the name of each."""
-        draws, space = self._some_draws(), self._space
-        labels = self._labels(draws.shape[-1])
-        if not isinstance(draws, StoredRows):
-            return draws if space is None else space.columns(backend_of(draws).xp, draws), labels
-        if space is None:
-            return draws.columns(), labels
-        parts = [(draws.values[name], space.varying(name)) for name in space.names]
-        return StoredColumns(parts, draws.shape[1:-1]), labels
-
-    def _labels(self, dim: int) -> tuple[str, ...]:
-        """Names of so many columns."""
-        if self._space is not None:
-            return self._space.labels
-        names = tuple(map(str, self.metadata.get("names") or map("x[{}]".format, range(dim))))
-        if len(names) != dim:
-            raise TraceError(f'metadata["names"] has {len(names)} names for {dim} coordinates')
-        return names
-
-    @property
-    def _angles(self) -> tuple[int, ...]:
-        """Columns that are angles."""
-        return () if self._space is None else self._space.angles
-
-    @property
-    def _running(self) -> Running | None:
-        """The figures of a run without draws, if it has any."""
-        if self.draws is not None:
-            return None
-        return running(self.recorded.values(), self._labels, self._known.get("ensembles", False))
