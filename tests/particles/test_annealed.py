@@ -13,7 +13,7 @@ from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import HMC, MALA, NUTS, RWM, ULA, UnderdampedLangevin
 from xpsample.particles.annealed import Annealed, Level
 from xpsample.particles.ladders import geometric_ladder
-from xpsample.score_mh import Learned, RandomWalk
+from xpsample.score_mh import LangevinProposal, Learned
 from xpsample.spaces import Binary
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, LineIntegral, Parametric, Target
@@ -131,7 +131,7 @@ def learned():
     def log_acceptance(x_new, x, parameters):
         return parameters[0] * (np.sum(x_new**2, axis=-1) - np.sum(x**2, axis=-1))
 
-    return Learned(log_acceptance, np.asarray([-0.3]), RandomWalk(0.5))
+    return Learned(log_acceptance, np.asarray([-0.3]), LangevinProposal(0.5))
 
 
 @pytest.mark.parametrize("acceptance", [LineIntegral(5), learned()], ids=["line integral", "learned"])
@@ -140,7 +140,7 @@ def test_the_level_of_the_data_is_that_of_the_ladder(acceptance):
     x0, found = np.random.default_rng(0).normal(size=(50, 1)), []
     for sigma in (1.0, 5.0):
         target = scored(smoothed_mixture(WEIGHTS, MEANS, SD, sigma), acceptance)
-        levels = Annealed(MALA(0.5) if isinstance(acceptance, LineIntegral) else RWM(0.5), LADDER)
+        levels = Annealed(MALA(0.5), LADDER)
         found.append(sample(target, levels, x0, 4, seed=1, progress=False).state)
     np.testing.assert_array_equal(*(state.point.x for state in found))
     np.testing.assert_array_equal(*(state.base.point.score for state in found))
