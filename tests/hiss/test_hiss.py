@@ -1,5 +1,6 @@
 """HiSS: the target is invariant, and broken variants are caught; Eq. 8 in full; the conditional target; costs."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,24 @@ from xpsample.core import tree
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
-from xpsample.kernels import ACS, ADJUSTED, DMALA, DULA, GWG, Cosine, Gibbs, LocallyBalanced, ParallelTempering, Trait
+from xpsample.kernels import (
+    ACS,
+    ADJUSTED,
+    DMALA,
+    DULA,
+    GWG,
+    ChromaticGibbs,
+    Cosine,
+    Gibbs,
+    LocallyBalanced,
+    ParallelTempering,
+    Trait,
+    greedy_coloring,
+)
 from xpsample.spaces import Binary, Spins
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
+from xpsample.zoo.ising import lattice_pairs
 
 EVERYTHING = Capability.LOG_DENSITY | Capability.SCORE | Capability.HVP | Capability.DIFFERENCES
 every_smoothing = pytest.mark.parametrize("smoothing", [Logistic(), Gaussian()], ids=["logistic", "gaussian"])
@@ -49,6 +64,26 @@ def test_the_target_is_invariant(name, kernel):
     assert found < bound
     assert 0.1 < np.mean(trace.run_statistics.acceptance_probability) < 0.97
     assert np.mean(trace.run_statistics.moved) > 0.2
+
+
+@every_smoothing
+def test_colors_of_the_target_hold_inside(smoothing):
+    """The noise adds a product density, so that variables of one color stay independent: exact on all 64 states.
+
+    Two colors for a lattice of 2 x 3 spins. One color for all is wrong, and is refused at the start as it is alone.
+    """
+    pairs = np.asarray(lattice_pairs((2, 3)))
+    target = Target(lambda x: 0.4 * np.sum(x[..., pairs[:, 0]] * x[..., pairs[:, 1]], axis=-1), space=Spins())
+    states = np.asarray(list(itertools.product([-1.0, 1.0], repeat=6)))
+    pi = np.exp(target.log_density(states))
+    x0 = states[np.random.default_rng(1).choice(64, CHAINS, p=pi / pi.sum())]
+    kernel = HiSS(ChromaticGibbs(greedy_coloring(pairs, 6)), 1.0, 2, 2, smoothing=smoothing)
+    trace = sample(target, kernel, x0, 1, seed=3, progress=False)
+    found, bound = chi_square(numbered(states, trace.draws[0]), pi / pi.sum())
+    assert found < bound
+    assert np.mean(trace.run_statistics.moved) > 0.4
+    with pytest.raises(HyperparameterError, match="depends on others"):
+        sample(target, HiSS(ChromaticGibbs([0] * 6), 1.0, 2, 2, smoothing=smoothing), x0, 1, seed=3)
 
 
 @pytest.mark.first_cases(1)

@@ -125,7 +125,6 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
                 Trait.UNTILTED: "denoising is accepted by the density of the target; SRMC(HiSS(...), ...) is right",
                 Trait.MOVABLE: "the target of the inner steps changes; ParallelTempering(HiSS(...), betas) is exact",
                 Trait.EXACT: "denoising is accepted by the density; take the kernel on the whole data",
-                Trait.ANY_DEPENDENCE: "take Gibbs()",
             },
         )
         if not self.adjusted and "scale" in unset(self):

@@ -161,7 +161,6 @@ def test_around_it():
     kernel, x0 = xps.ChromaticGibbs([0, 1, 0, 1]), np.ones((50, 4))
     for wrap in (
         lambda k: xps.SRMC(k, 0.5),
-        lambda k: xps.HiSS(k, 1.0),
         lambda k: xps.SOSMC(lambda x, theta: x, k, SGD(0.1)),
     ):
         with pytest.raises(CapabilityError, match="its colors hold for the target alone"):
