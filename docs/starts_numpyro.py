@@ -1,4 +1,4 @@
-"""Prints a table of docs/measurements/2026-11-starts.md: warm-ups of NUTS from Pathfinder, and of NumPyro's from its own start positions.
+"""Prints a table of docs/measurements/2026-11-starts.md: warm-ups of NUTS from Pathfinder and by NumPyro.
 
 python docs/starts_numpyro.py [word of a model]     (some minutes)
 """

@@ -1,4 +1,4 @@
-"""Prints the tables of docs/measurements/2026-11-starts.md: what start positions by Pathfinder save, and where a mode is lost.
+"""Prints the tables of docs/measurements/2026-11-starts.md: what Pathfinder saves, and where a mode is lost.
 
 python docs/starts_saved.py [saved | lost | peer]     (one to ten minutes each)
 """

@@ -53,7 +53,10 @@ def z_scores(state, theta, exact=1.0):
 END = STEPS * VELOCITY
 MOVES = [LangevinMove(0.1), LangevinMove(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2)]
 MOVES += [UnderdampedMove(0.4), UnderdampedMove(0.3, 0.0)]
-NAMES = ["langevin", "colder", "RWM", "MALA", "HMC", "underdamped", "deterministic"]
+MOVES += [
+    LangevinMove(0.1, forward_after=f, backward_before=b) for f, b in ((True, False), (False, True), (True, True))
+]  # Remark 2
+NAMES = ["langevin", "colder", "RWM", "MALA", "HMC", "underdamped", "deterministic", "K_k", "K_k-1", "K_k, K_k-1"]
 
 
 @pytest.mark.parametrize("move", MOVES, ids=NAMES)

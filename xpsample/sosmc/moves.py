@@ -14,7 +14,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_result
 from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
-from xpsample.core.fields import FrozenDataclass, function, instance, number, parameter
+from xpsample.core.fields import FrozenDataclass, flag, function, instance, number, parameter
 from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
@@ -105,8 +105,9 @@ class LangevinState(NamedTuple):
 class LangevinMove(WeighedAfterwards[LangevinState]):
     """The unadjusted move ``x' = x + gamma d_{k-1}(x) + sqrt(2 gamma) sigma xi``, weighted by App. A.1 and Alg. 2.
 
-    The backward kernel is the same move under theta_k. With the score as the drift d this is ULA; other drifts give
-    other Gaussian moves, such as MYULA. The weights are exact for any drift.
+    The forward kernel has the drift of theta_{k-1}, the backward kernel that of theta_k; Remark 2 allows for either in
+    both places. With the score as the drift d this is ULA; other drifts give other Gaussian moves, such as MYULA. The
+    weights are exact for any drift.
 
     Parameters
     ----------
@@ -116,6 +117,9 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
         sigma; 1 gives the Langevin diffusion of the target.
     drift : callable, optional
         ``drift(target, point) -> (*runs, particles, dim)``, in units of one over x; pure. The score when not given.
+    forward_after, backward_before : bool
+        Whether the forward kernel has the drift of theta_k, and the backward kernel that of theta_{k-1}. Each costs a
+        further evaluation.
 
     Notes
     -----
@@ -125,6 +129,8 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
     step_size: Any = parameter(default=None, gt=0)
     noise_scale: float = number(default=1.0, gt=0)
     drift: Drift | None = function("(target, point)", default=None)
+    forward_after: bool = flag(default=False)
+    backward_before: bool = flag(default=False)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.REAL
 
@@ -148,13 +154,15 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
     ) -> tuple[LangevinState, Array, Info]:
         xp, xi, current = before.xp, noise["proposal"], state.point
         gamma = per_coordinate(self.step_size)
-        forward = _drift_of(state)
+        forward = _drift_of(self._at(after, current.x) if self.forward_after else state)
         new = self._at(after, current.x + gamma * forward + (self.noise_scale * sqrt(xp, 2.0 * gamma)) * xi)
+        backward = _drift_of(self._at(before, new.point.x) if self.backward_before else new)
         # The way back takes the noise -back.
-        back = xi + sqrt(xp, 0.5 * gamma) / self.noise_scale * (forward + _drift_of(new))
+        back = xi + sqrt(xp, 0.5 * gamma) / self.noise_scale * (forward + backward)
         increments = new.point.log_density - current.log_density + 0.5 * xp.sum(xi * xi - back * back, axis=-1)
         finite = xp.all(xp.isfinite(new.point.x) & xp.isfinite(_drift_of(new)), axis=-1) & ~xp.isnan(increments)
-        info = Info(xp.astype(finite, current.x.dtype), finite, ~finite, after.costs.evaluate)
+        spent = after.costs.evaluate.times(1 + self.forward_after + self.backward_before)
+        info = Info(xp.astype(finite, current.x.dtype), finite, ~finite, spent)
         return select(xp, finite, new, state), xp.where(finite, increments, -math.inf), info
 
     def _at(self, target: BoundTarget, x: Array) -> LangevinState:

@@ -18,8 +18,7 @@ from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.space import Real, Space, check_positions
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.bridge import Ends
-from xpsample.targets.contract import failed
-from xpsample.targets.contract import suspect_data
+from xpsample.targets.contract import failed, suspect_data
 from xpsample.targets.point import Capability
 from xpsample.targets.shaped import coordinates, values
 from xpsample.targets.target import AbstractTarget, Target, check_target

@@ -220,7 +220,7 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
 def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
     """The particles' mean reward against the iteration; dotted, the best reachable."""
     for row_of_axes in _courses(figure, run, rows, REWARD, "mean reward of the particles"):
-        for axes, problem in zip(row_of_axes, PROBLEMS, strict=True):
+        for axes, problem in zip(row_of_axes, run.size.problems, strict=True):
             axes.axhline(np.max(problem.component_rewards), color="black", lw=0.8, ls=(0, (1, 3)))
             axes.set_ylim(0, None)
 
@@ -235,9 +235,10 @@ def _courses(figure: Any, run: Run[Size], rows: list[Row], what: str, label: str
     curves, styles = run.shown, {"SOSMC-RWM": "--", "SOSMC-HMC": ":"}
     cases = list(dict.fromkeys((row["table"], row["optimizer"]) for row in rows))
     figure.set_size_inches(14.0, 3.2 * len(cases))
-    grid = figure.subplots(len(cases), len(PROBLEMS), squeeze=False)
+    problems = run.size.problems
+    grid = figure.subplots(len(cases), len(problems), squeeze=False)
     for axes_row, (number, optimizer) in zip(grid, cases, strict=True):
-        for axes, problem in zip(axes_row, PROBLEMS, strict=True):
+        for axes, problem in zip(axes_row, problems, strict=True):
             for method, colour in COLOURS.items():
                 course = curves.get(f"{number} {optimizer} {problem.name} {FLOOR:g} {method}{what}")
                 if course is None:
