@@ -44,7 +44,7 @@ def test_the_density_is_the_likelihood_times_all_priors():
     model = from_module.model(module(), log_likelihood, prior=priors, data=ROWS)
     x0 = from_module.start(module_of_key, (3,), seed=0)
     weight, bias = x0["inner.weight"], x0["inner.bias"]
-    outputs = jnp.einsum("nd,cod->cno", ROWS, weight)[..., 0] + bias
+    outputs = jnp.einsum("nk,cok->cno", ROWS, weight)[..., 0] + bias
     expected = Normal(outputs, 0.3).log_prob(1.0).sum(-1) + Normal(0.0, 1.0).log_prob(weight).sum((-1, -2))
     expected += Normal(0.0, 3.0).log_prob(bias).sum(-1)
     np.testing.assert_allclose(model.target.log_density(model.position(x0), ROWS), expected, rtol=1e-5)
