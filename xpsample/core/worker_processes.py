@@ -74,7 +74,7 @@ def _end_with_parent(process: int) -> None:
     PR_SET_PDEATHSIG would end workers with the thread that started them, too.
     """
     parent = multiprocessing.parent_process()
-    if parent is None or sys.platform != "linux":
+    if parent is None or parent.sentinel is None or sys.platform != "linux":  # loky's have no pipe
         return
     import fcntl  # which Windows has not
 
