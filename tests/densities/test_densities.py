@@ -303,7 +303,7 @@ def test_vectors(library):
     factor = np.tril(rng.normal(size=(3, 3))) + 3 * np.eye(3)
     x, mean = rng.normal(size=(5, 2, 3)), rng.normal(size=3)
     wanted = stats.multivariate_normal.logpdf(x, mean, factor @ factor.T)
-    for chol in (factor, np.broadcast_to(factor, (5, 2, 3, 3)).copy()):
+    for chol in (factor, np.broadcast_to(factor, (5, 1, 3, 3)).copy(), np.broadcast_to(factor, (5, 2, 3, 3)).copy()):
         found = d.multivariate_normal(library.array(x), library.array(mean), library.array(chol))
         np.testing.assert_allclose(library.host(found), wanted, rtol=1e-12)
     one = d.multivariate_normal(library.array(x[0, 0]), library.array(mean), library.array(factor))

@@ -96,9 +96,9 @@ def multivariate_normal(x: ArrayLike, mean: ArrayLike, cholesky: ArrayLike) -> A
     """
     xp, x, mean, cholesky = arrays(x, mean, cholesky)
     gap = x - mean
-    if cholesky.ndim == 2 and gap.ndim > 1:  # one factor, solved once for all vectors
-        columns = xp.matrix_transpose(xp.reshape(gap, (-1, gap.shape[-1])))
-        z = xp.reshape(xp.matrix_transpose(xp.linalg.solve(cholesky, columns)), gap.shape)
+    if gap.ndim > 1 and (cholesky.ndim == 2 or cholesky.shape[-3] == 1):  # one solve for all vectors of a chain
+        factor = cholesky if cholesky.ndim == 2 else cholesky[..., 0, :, :]
+        z = xp.matrix_transpose(xp.linalg.solve(factor, xp.matrix_transpose(gap)))
     else:
         z = xp.linalg.solve(cholesky, gap[..., None])[..., 0]
     log_diagonal = xp.sum(xp.log(xp.linalg.diagonal(cholesky)), axis=-1)
