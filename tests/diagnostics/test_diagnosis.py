@@ -189,7 +189,7 @@ def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long(monkeypatch):
         space, constrained, data = xps.Real(), False, None
 
         @property
-        def evaluate(self):
+        def log_density(self):
             raise LookupError
 
     real = Target()

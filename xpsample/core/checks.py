@@ -63,7 +63,7 @@ def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
     """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`.
 
     It names the function. `of_targets` is advice with ``{error}`` for the error's class. It is left out if the function
-    is not one of a target.
+    is not one of a target, or if no position is at fault, such as for an array that cannot be changed in place.
     """
     try:
         yield
@@ -72,6 +72,7 @@ def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
             raise
         where, another = raised_in(error)
         said = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+        another |= isinstance(error, (TypeError, AttributeError, NotImplementedError))
         advice = "" if another else of_targets.format(error=type(error).__name__.lstrip("_"))
         raise FunctionError(f"{what}{where}{advice}: {said}") from error
 

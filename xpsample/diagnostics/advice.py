@@ -20,8 +20,8 @@ class Advice(NamedTuple):
         Name of its step size and of its metric, if it has them.
     dense, discrete : bool
         Whether the metric is a full matrix; whether the space is discrete.
-    unset : bool
-        Whether something was tuned.
+    unset, learned : bool
+        Whether something was tuned; whether moves are accepted with a learned probability.
     blocks : sequence of sequence of str
         Parameters of the blocks of `Blocks`.
     """
@@ -32,6 +32,7 @@ class Advice(NamedTuple):
     dense: bool = False
     discrete: bool = False
     unset: bool = False
+    learned: bool = False
     blocks: Sequence[Sequence[str]] = ()
 
     @classmethod
@@ -45,6 +46,18 @@ class Advice(NamedTuple):
         if self.discrete:
             return ACROSS
         return "use another kernel" if self.step is None else f"use a smaller {self.step.replace('_', ' ')}"
+
+    @property
+    def accepted_more(self) -> str:
+        """For moves that are seldom accepted."""
+        if self.learned:
+            return "the learned probabilities are small at every step size: train longer, or use direct=False"
+        if self.unset:
+            return (
+                "the step size was tuned, so a smaller one may not help: check that the density is continuous, or use a "
+                "longer warm-up"
+            )
+        return f"use a smaller {(self.step or 'step size').replace('_', ' ')}"
 
     @property
     def further(self) -> str:

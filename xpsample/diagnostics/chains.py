@@ -375,12 +375,9 @@ def judge_acceptance(
         return None
     means = np.mean(acceptance, axis=-1) if acceptance.ndim else acceptance
     low, high = (means > 0) & (means < LOW_ACCEPTANCE * optimum), slow & (1 - means < HIGH_ACCEPTANCE * (1 - optimum))
-    for far, way, worst in (
-        (low, "use a smaller", np.min),
-        (high, "use a larger", np.max),
-    ):
+    larger = f"use a larger {(advice.step or 'step size').replace('_', ' ')}"
+    for far, text, worst in ((low, advice.accepted_more, np.min), (high, larger, np.max)):
         if np.any(far):
-            text = f"{way} {(advice.step or 'step size').replace('_', ' ')}"
             value = float(worst(means[far]))
             what = f"acceptance probability {value:.3g}, where {optimum:.3g} is best"
             groups = tuple(tuple(int(i) for i in group) for group in np.argwhere(far)) if far.ndim else ()

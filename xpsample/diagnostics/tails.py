@@ -55,8 +55,9 @@ def judge_tails(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
             out = values > ordered[-m - 1]
             entered = np.sum(out[0]) + np.sum(out[1:] & ~out[:-1])
             k = tail_index(beyond)
-            if k - sds * (1 + k) / math.sqrt(entered) > sure[i]:
-                index[i], sure[i] = k, k - sds * (1 + k) / math.sqrt(entered)
+            error = max(0.5, 1 + k) / math.sqrt(entered)
+            if k - sds * error > sure[i]:
+                index[i], sure[i] = k, k - sds * error
     what = "tails as heavy as those of a distribution without a variance, with an index of {worst:.2g},"
     advice = (
         "the mean and its error are unreliable: use medians and quantiles, a prior with a lighter tail, or the "

@@ -297,8 +297,8 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> Judged:
         values = np.full(host.shape[:-1], np.nan)
         with np.errstate(all="ignore"), warnings.catch_warnings(), suppress(Exception):  # places that it cannot take
             warnings.simplefilter("ignore")
-            point = target.evaluate(target.backend.from_host(host.astype(rows.dtype), like))
-            found = target.log_density(point.x) if point.log_density is None else point.log_density
+            # Not those of its points, which another acceptance than that by the density leaves out.
+            found = target.log_density(target.backend.from_host(host.astype(rows.dtype), like))
             values = np.asarray(to_host(found), dtype=np.float64)
         return values
 

@@ -233,7 +233,7 @@ def metadata(program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
         "thinning": program.schedule.thinning,
         "compiled": program.compile,
         "version": __version__,
-        "diagnosis": about(program.kernel, program.target.space, x.shape[-1]),
+        "diagnosis": about(program.kernel, program.target.space, x.shape[-1], program.target.acceptance.whole),
     }
 
 

@@ -219,7 +219,7 @@ class SRMC(Kernel[SRMCState, Any]):
         gamma = xp.zeros_like(theta[..., 0])
         score = self._tilt.feature(target, base.point.base)
         _check_tilt(self._tilt, theta, feature=score, score=base.point.score)
-        memory, begun = self.schedule.init(target, x), watch(counter(target, x), alpha)
+        memory, begun = self.schedule.init(target, x), watch(counter(target, x), xp.zeros_like(alpha))
         return SRMCState(base, theta, score, counter(target, x), alpha, gamma, memory, strength, begun)
 
     def _check_space(self, space: Space) -> None:

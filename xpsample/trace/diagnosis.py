@@ -16,8 +16,11 @@ from xpsample.targets.bound import BoundTarget, on_some_rows
 from xpsample.trace.trace import Trace
 
 
-def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
-    """Facts about a run that its diagnosis needs beside the results, as JSON values."""
+def about(kernel: Kernel, space: Space, dim: int, learned: bool = False) -> dict[str, Any]:
+    """Facts about a run that its diagnosis needs beside the results, as JSON values.
+
+    Moves are accepted with a `learned` probability where that of the target is whole.
+    """
     traits = kernel.traits
     of_another_target = Trait.TAKES_ESTIMATES | Trait.SEPARATE  # such as chains of MYULA
     return {
@@ -32,7 +35,7 @@ def about(kernel: Kernel, space: Space, dim: int) -> dict[str, Any]:
         "ensembles": bool(traits & Trait.SAMPLES) and not traits & Trait.SEPARATE,
         "leapfrog_steps": _whole(kernel, "steps"),
         "deepest": _whole(kernel, "deepest"),
-        "moves": _moves(kernel, dim) | {"discrete": isinstance(space, (Discrete, Permutations))},
+        "moves": _moves(kernel, dim) | {"discrete": isinstance(space, (Discrete, Permutations)), "learned": learned},
     }
 
 
