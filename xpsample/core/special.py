@@ -160,10 +160,10 @@ def _shifted(a: Array) -> tuple[Any, Array, Array]:
 
 
 def _stirling_series(z: Array) -> Array:
-    """The sum of Stirling's series, exact to the last digits for z >= 8."""
+    """The sum of Stirling's series, to 2e-14 for z >= 8."""
     r = 1.0 / z
     s = r * r
-    return r * (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188)))))
+    return r * (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * (691 / 360360))))))
 
 
 def log_beta(a: Array, b: Array) -> Array:

@@ -142,8 +142,8 @@ def gamma(x: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
     --------
     >>> import numpy as np
     >>> from xpsample import densities
-    >>> float(densities.gamma(2.0, 1.0, 1.0))
-    -2.0
+    >>> bool(np.isclose(densities.gamma(2.0, 1.0, 1.0), -2.0))
+    True
     """
     xp, x, shape, rate = arrays(x, shape, rate)
     inside, log_x = _logarithm(xp, x)
@@ -172,8 +172,8 @@ def inverse_gamma(x: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> Array:
     --------
     >>> import numpy as np
     >>> from xpsample import densities
-    >>> float(densities.inverse_gamma(1.0, 1.0, 1.0))
-    -1.0
+    >>> bool(np.isclose(densities.inverse_gamma(1.0, 1.0, 1.0), -1.0))
+    True
     """
     xp, x, shape, scale = arrays(x, shape, scale)
     inside, log_x = _logarithm(xp, x)
