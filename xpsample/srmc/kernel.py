@@ -72,6 +72,7 @@ class SRMCState(NamedTuple):
         exponent, above, accepted = self.watch.means(xp)
         # A frozen history is as its user wants it.
         exponent, above = (xp.where(self.gamma > 0, a, 0.0) for a in (exponent, above))
+        accepted = xp.where((self.gamma > 0) | at_zero, accepted, 1.0)
         return judge(exponent, above, accepted, at_zero, self.alpha, self.gamma)
 
     @property

@@ -62,7 +62,7 @@ def judge(
     exponent, above, accepted, at_zero, alpha, gamma = (to_host(a) for a in values)
     count = np.size(alpha)
     found = []
-    biased = ~(np.median(exponent) <= BIASED * limit)
+    biased = ~(np.median(exponent) <= BIASED * limit) & ~(exponent <= BIASED * limit)
     strong = int(np.sum((biased | (above > share) | ~(exponent <= RUNAWAY * limit)) & (alpha > 0)))
     if strong:
         what = (
