@@ -54,8 +54,8 @@ class Advice(NamedTuple):
             return "the learned probabilities are small at every step size: train longer, or use direct=False"
         if self.unset:
             return (
-                "the step size was tuned, so a smaller one may not help: check that the density is continuous, or use a "
-                "longer warm-up"
+                "the step size was tuned, so a smaller one may not help: check that the density is continuous, or use "
+                "a longer warm-up"
             )
         return f"use a smaller {(self.step or 'step size').replace('_', ' ')}"
 
