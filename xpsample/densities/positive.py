@@ -10,7 +10,7 @@ from xpsample.densities.real import cauchy, normal
 
 
 def half_normal(x: ArrayLike, scale: ArrayLike) -> Array:
-    """Log density of the half-normal distribution: of |y| for y normal with mean 0.
+    """Log density of the half-normal distribution: of the absolute value of a normal number with mean 0.
 
     ``-x^2 / (2 scale^2) - log(scale) + log(2 / pi) / 2``
 

@@ -1,5 +1,6 @@
 """The content of a trace, by name and by column."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Content:
+class Content(ABC):
     """Fields of a `Trace`, and how its draws are read."""
 
     draws: Any
@@ -28,6 +29,9 @@ class Content:
     metadata: dict[str, Any]
     kernel: Any = None
     warmup: dict[str, Any] | Any = None
+
+    @abstractmethod
+    def __repr__(self) -> str: ...
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
+import numpy as np
+
 from xpsample.core.version import __version__
 from xpsample.trace.conversions import installed
 from xpsample.trace.summary import Summary, escaped
@@ -15,8 +17,6 @@ STYLE = """body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-wi
 table { border-collapse: collapse } td, th { padding: 0.15em 0.7em; text-align: right }
 tr { border-bottom: 1px solid #ddd } th:first-child { text-align: left } img { max-width: 100% }
 .settings td { text-align: left; overflow-wrap: anywhere }"""
-
-LIBRARIES = "numpy", "torch", "jax", "jaxlib", "cupy"
 
 
 def page(summary: Summary, plots: Iterable[tuple[str, Callable[[], Any]]], metadata: Mapping[str, Any]) -> str:
@@ -30,8 +30,9 @@ def page(summary: Summary, plots: Iterable[tuple[str, Callable[[], Any]]], metad
         pyplot.close(figure)
         encoded = base64.b64encode(content.getvalue()).decode()
         pictures.append(f'<h2>{kind}</h2><img alt="{kind}" src="data:image/png;base64,{encoded}">')
-    loaded = {name: getattr(sys.modules[name], "__version__", "?") for name in LIBRARIES if name in sys.modules}
-    versions = {"xpsample": __version__, "Python": platform.python_version(), **loaded}
+    versions = {"xpsample": __version__, "Python": platform.python_version(), "NumPy": np.__version__}
+    backend = sys.modules.get(metadata.get("backend", ""))
+    versions |= {} if backend in (None, np) else {metadata["backend"]: getattr(backend, "__version__", "unknown")}
     settings = {name: value for name, value in metadata.items() if name not in ("diagnosis", "parameters", "space")}
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>xpsample: report</title>'
