@@ -13,7 +13,6 @@ from xpsample.core.registry import to_host
 from xpsample.diagnostics.diagnosis import RunStatistics as RunStatistics
 from xpsample.diagnostics.diagnosis import diagnose
 from xpsample.diagnostics.findings import Finding
-from xpsample.files.atomic import write_whole
 from xpsample.trace import conversions
 from xpsample.trace.content import Content
 from xpsample.trace.plots import plot, plot_warmup
@@ -203,7 +202,8 @@ class Trace(Content):
         >>> trace = xps.sample(target, xps.HMC(), np.zeros((4, 2)), 1000, seed=1)
         >>> trace.report("report.html")
         """
-        from xpsample.trace.report import page  # few runs need it
+        from xpsample.files.atomic import write_whole  # few runs need these
+        from xpsample.trace.report import page
 
         kinds = ["trace_dist", "rank"] if self.draws is not None else []
         kinds += ["warmup"] if self.warmup else []
