@@ -1,0 +1,255 @@
+"""Findings name the cause for the kernel and the space of the run, and healthy runs of any size have none."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import xpsample as xps
+from xpsample.core.errors import XpsampleError
+from xpsample.diagnostics.tails import judge_tails
+from xpsample.optimize.optimizers import SGD, Adam
+from xpsample.particles.batches import RowBatches
+from xpsample.particles.pcd import PCD
+from xpsample.score_mh import Learned, RandomWalk
+from xpsample.sosmc import LangevinMove, RewardReverseKL
+
+FINITE = xps.FiniteDifference()
+
+
+def told(target, kernel, x0, draws=1000, **settings):
+    """Findings of a run."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        trace = xps.sample(target, kernel, x0, draws, **({"seed": 1, "progress": False} | settings))
+    return trace.diagnose()
+
+
+def kinds(findings):
+    return [finding.kind for finding in findings]
+
+
+# ---- one mode that is badly conditioned, and two modes ---------------------------------------------------------------
+
+
+def rotated(dim=20):
+    """Variances from 0.01 to 100 along rotated axes, and a function that makes exact draws."""
+    rng = np.random.default_rng(0)
+    axes, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
+    variances = np.logspace(-2, 2, dim)
+    precision = (axes / variances) @ axes.T
+    target = xps.Target(lambda x: -0.5 * np.sum(x * (x @ precision), axis=-1), score=lambda x: -(x @ precision))
+    return target, lambda n: rng.normal(size=(n, dim)) @ (axes * np.sqrt(variances)).T
+
+
+@pytest.mark.parametrize("kernel", [xps.MALA(), xps.RWM(), xps.Slice()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_one_rotated_mode_needs_a_metric_and_no_tempering(kernel, seed):
+    target, draws = rotated()
+    found = told(target, kernel, draws(4), seed=seed)
+    assert "modes" not in kinds(found) and "labels" not in kinds(found)
+    assert any("Metric()" in finding.advice for finding in found)
+
+
+def test_the_metric_that_is_advised_works():
+    target, draws = rotated()
+    found = told(target, xps.MALA(preconditioner=xps.DenseMetric()), draws(4), 4000)
+    assert "slow" not in kinds(found) and all(f.value < 1.02 for f in found if f.kind == "rhat")  # it was 3.5
+
+
+@pytest.mark.parametrize("dim", [2, pytest.param(100, marks=pytest.mark.slow)])
+def test_two_modes_are_told(dim):
+    def log_density(x):
+        two = np.logaddexp(-0.5 * (x[..., 0] - 8) ** 2, -0.5 * (x[..., 0] + 8) ** 2)
+        return two - 0.5 * np.sum(x[..., 1:] ** 2, axis=-1)
+
+    def score(x):
+        return np.concatenate([(8 * np.tanh(8 * x[..., :1]) - x[..., :1]), -x[..., 1:]], axis=-1)
+
+    x0 = np.random.default_rng(0).normal(size=(4, dim)) + 8 * np.array([1, -1, 1, -1])[:, None] * (np.arange(dim) == 0)
+    assert kinds(told(xps.Target(log_density, score=score), xps.MALA(), x0))[0] == "modes"
+
+
+# ---- healthy runs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_chains_of_few_draws_have_no_energy_finding(seed):
+    x0 = np.random.default_rng(seed).normal(size=(1000, 2))
+    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    assert not {"energy", "stuck", "modes", "slow"} & set(kinds(told(target, xps.HMC(), x0, 20, seed=seed)))
+
+
+def test_a_variable_that_is_nearly_certain_is_no_fault():
+    slope = np.array([14.0, 0.3])
+    target = xps.Target(lambda x: x @ slope, score=lambda x: slope + 0 * x, space=xps.Binary())
+    for kernel in (xps.Gibbs(), xps.GWG()):
+        assert not {"constant", "stuck", "rhat"} & set(kinds(told(target, kernel, np.ones((4, 2)), 4000)))
+
+
+# ---- discrete spaces and blocks --------------------------------------------------------------------------------------
+
+TWO_BITS = xps.Target(
+    lambda x: 12.0 * (x[..., 0] == x[..., 1]),
+    score=lambda x: 12.0 * (2 * x[..., ::-1] - 1),
+    space=xps.Binary(),
+)
+APART = np.array([[0.0, 0], [1, 1], [0, 0], [1, 1]])
+
+
+@pytest.mark.parametrize("kernel", [xps.Gibbs(), xps.GWG()], ids=lambda k: type(k).__name__)
+def test_bits_that_must_agree(kernel):
+    """One variable at a time cannot cross: no step size, metric or order helps."""
+    first = told(TWO_BITS, kernel, APART, 2000)[0]
+    assert "ParallelTempering" in first.advice
+    assert not any(word in str(first) for word in ("step size", "metric", "Ordered", "Metric"))
+
+
+def test_the_tempering_that_is_advised_works():
+    assert told(TWO_BITS, xps.ParallelTempering(xps.Gibbs()), APART, 4000) == ()
+
+
+def test_correlated_blocks_are_moved_in_one():
+    precision = np.linalg.inv(np.array([[1, 0.999], [0.999, 1]]))
+
+    def log_density(p):
+        x = np.stack([p.a, p.b], axis=-1)
+        return -0.5 * np.sum(x * (x @ precision), axis=-1)
+
+    model = xps.Model(log_density, a=xps.Real(), b=xps.Real(), gradient=FINITE)
+    x0 = model.start(like=np.zeros(0), chains=4, seed=0)
+    advice = " ".join(f.advice for f in told(model, xps.Blocks({"a": xps.HMC(), "b": xps.HMC()}), x0))
+    assert "one block" in advice and "dense metric" not in advice
+    assert "slow" not in kinds(told(model, xps.Blocks({("a", "b"): xps.HMC(mass=xps.DenseMetric())}), x0))
+
+
+# ---- data and densities that are wrong -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("way", ["a model", "start", "sample"])
+def test_data_that_are_not_finite_are_named(bad, way):
+    y = np.random.default_rng(0).normal(size=20)
+    y[3] = bad
+    target = xps.Target(lambda x, d: -0.5 * np.sum((d["y"] - x) ** 2, axis=-1), data={"y": y})
+    model = xps.Model(
+        lambda p, d: -0.5 * np.sum((d["y"] - p.mu[..., None]) ** 2, axis=-1),
+        data={"y": y},
+        mu=xps.Real(),
+        gradient=FINITE,
+    )
+    calls = {
+        "a model": lambda: model.start(like=np.zeros(0), chains=4, seed=0),
+        "start": lambda: xps.start(target, np.zeros(1), seed=0),
+        "sample": lambda: xps.sample(target, xps.RWM(), np.zeros((4, 1)), 10, seed=1),
+    }
+    with (
+        pytest.raises(XpsampleError, match=r"data\['y'\] has 1 value that is not finite \(first at \[3\]\)"),
+        np.errstate(all="ignore"),
+    ):
+        calls[way]()
+
+
+KERNELS = [xps.RWM(), xps.HMC(), xps.ULA(), xps.Slice(), xps.MCLMC()]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
+def test_a_density_instead_of_its_logarithm(kernel):
+    """It is flat far out: no kernel samples it, and the warm-up or the first finding says so."""
+    target = xps.Target(
+        lambda x: np.exp(-np.sum(x**2, axis=-1)), score=lambda x: -2 * x * np.exp(-np.sum(x**2, axis=-1))[..., None]
+    )
+    try:
+        cause = told(target, kernel, np.random.default_rng(0).normal(size=(10, 2)))[0].kind
+    except XpsampleError as error:
+        cause = str(error)
+    assert cause == "improper" or cause.startswith("the chains ran away in the warm-up, as they do where the density")
+
+
+def test_a_learned_acceptance_that_is_small_everywhere():
+    acceptance = Learned(lambda new, old, p: -6.0 + 0 * np.sum(new, axis=-1), None, RandomWalk(0.5), direct=True)
+    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x, acceptance=acceptance)
+    first = told(target, xps.RWM(0.5), np.random.default_rng(0).normal(size=(4, 2)), 2000)[0]
+    assert "smaller step" not in first.advice and "train longer" in first.advice
+
+
+def test_an_array_that_cannot_be_written_into_gets_no_advice_on_another_library():
+    jax = pytest.importorskip("jax")
+
+    def log_density(x):
+        y = 0 * x
+        y[..., 0] = x[..., 0]
+        return -0.5 * (y**2).sum(-1)
+
+    with pytest.raises(XpsampleError, match="item assignment") as caught:
+        xps.sample(xps.Target(log_density), xps.RWM(), jax.numpy.zeros((4, 2)), 20, seed=1)
+    assert "validate_args" not in str(caught.value)
+
+
+# ---- tails, repellence, trainings ------------------------------------------------------------------------------------
+
+
+def chains_of(quantile, seed, draws=1000, chains=4):
+    """Draws by a quantile function of independent uniforms."""
+    return quantile(np.random.default_rng(seed).random((draws, chains)))[..., None]
+
+
+@pytest.mark.parametrize(
+    ("quantile", "heavy"),
+    [
+        (lambda u: u / (1 - u), True),  # density K^-2 far out
+        (lambda u: np.tan(np.pi * (u - 0.5)), True),  # Cauchy
+        (lambda u: np.log(u / (1 - u)), False),  # logistic
+        (lambda u: -np.log(u), False),  # exponential
+        (lambda u: u ** (-1 / 4) - 1, False),  # Pareto with a variance
+        (lambda u: u, False),
+    ],
+)
+def test_tails_without_a_variance(quantile, heavy):
+    """Of 20 seeds nearly all heavy ones are found, and at most one other; each is, by chance, in 1 of 100."""
+    found = sum(judge_tails([((), "x")], chains_of(quantile, seed)) is not None for seed in range(20))
+    assert found >= 18 if heavy else found <= 1
+
+
+def test_a_heavy_posterior_is_told():
+    target = xps.Target(lambda x: x[..., 0] - 2 * np.logaddexp(0, x[..., 0]), score=lambda x: 1 - 2 / (1 + np.exp(-x)))
+    trace = xps.sample(target, xps.HMC(), np.random.default_rng(0).normal(size=(4, 1)), 4000, seed=1, progress=False)
+    assert trace.diagnose() == ()  # log K is well behaved
+    assert judge_tails([((), "K")], np.exp(trace.draws)) is not None
+
+
+@pytest.mark.parametrize(("alpha", "found"), [(500.0, True), (50.0, False)])
+def test_a_repellence_that_is_far_too_strong(alpha, found):
+    """The variance is 1.37 with 500, and 1.04 with 50."""
+    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
+    x0 = np.random.default_rng(0).normal(size=(64, 2))
+    assert ("tilt" in kinds(told(target, xps.SRMC(xps.MALA(0.5), alpha, tilt=xps.Exact()), x0, 2000))) == found
+
+
+@pytest.mark.parametrize(("step_size", "healthy"), [(1.0, False), (0.05, True)])
+def test_a_training_whose_particles_are_in_the_corners(step_size, healthy):
+    rng = np.random.default_rng(0)
+    data = rng.normal(1.0, 0.5, size=(500, 2))
+    family = xps.Parametric(
+        lambda x, p: -0.5 * np.sum((x - p["m"]) ** 2, axis=-1) * np.exp(p["s"]),
+        {"m": np.zeros(2), "s": np.zeros(())},
+        score=lambda x, p: -(x - p["m"]) * np.exp(p["s"]),
+        gradient=FINITE,
+    )
+    kernel = PCD(
+        RowBatches(data), Adam(0.05), step_size=step_size, steps=10, blocks=2, refresh=0.05, low=-3.0, high=3.0
+    )
+    found = told(family, kernel, rng.uniform(-3, 3, size=(200, 2)), 300)
+    assert ("training" in kinds(found)) != healthy
+
+
+def test_parameters_that_are_not_finite_get_advice_on_the_learning_rate():
+    family = xps.Parametric(
+        lambda x, p: (0.5 * p[..., 0] - 0.2) * np.sum(x**2, axis=-1),
+        np.zeros((1, 1)),
+        score=lambda x, p: (p[..., 0] - 0.4)[..., None] * x,
+        gradient=xps.FiniteDifference(1e-3),
+    )
+    kernel = xps.SOSMC(RewardReverseKL(lambda x: np.sum(x**2, axis=-1), beta=1.0), LangevinMove(0.3), SGD(1.0))
+    found = told(family, kernel, np.random.default_rng(0).normal(size=(500, 2)), 300)
+    assert any(finding.kind == "training" and "learning rate" in finding.advice for finding in found), found
