@@ -123,6 +123,7 @@ class JaxBackend(Backend):
         if not _traced((n, carry)):  # a step by hand: a loop would be compiled anew at every call
             return eager_repeat(n, body, carry, until)
         if until is None:
+            n = n if isinstance(n, int) else n.astype(jnp.int32) if n.dtype == bool else n
             return carry if isinstance(n, int) and n == 0 else jax.lax.fori_loop(0, n, body, carry)
         _, carry = jax.lax.while_loop(
             lambda counted: (counted[0] < n) & ~until(counted[1]),

@@ -159,13 +159,10 @@ class TorchBackend(Backend):
     def repeat(
         self, n: int | Array, body: Callable[[Any, Any], Any], carry: Any, until: Callable[[Any], Array] | None = None
     ) -> Any:
+        if torch.compiler.is_compiling() and isinstance(n, torch.Tensor) and n.dtype == torch.bool:
+            # A compiled step has no branch on a value: it computes both.
+            return tree.map(lambda new, old: torch.where(n, new, old), body(0, carry), carry)
         return eager_repeat(n, body, carry, until)
-
-    def when(self, condition: Array, body: Callable[[Any], Any], carry: Any) -> Any:
-        if not torch.compiler.is_compiling():
-            return super().when(condition, body, carry)
-        # A compiled step has no branch on a value: it computes both.
-        return tree.map(lambda new, old: torch.where(condition, new, old), body(carry), carry)
 
     def drive(
         self,

@@ -29,9 +29,9 @@ from xpsample.targets import check_gradient
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 SCENARIOS["hmc-by-length"] = replace(SCENARIOS["hmc"], kernel=lambda asarray: xps.HMC(0.4, length=2.0))
 
-LOOPS = dict.fromkeys(("hmc-by-length", "mams", "mams-dense-mass", "sr-mams"), "a number") | dict.fromkeys(
-    ("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical"), "a condition"
-)
+LOOPS = dict.fromkeys(
+    ("hmc-by-length", "mams", "mams-dense-mass", "sr-mams", "srld-thinned", "srld-shared"), "a number"
+) | dict.fromkeys(("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical"), "a condition")
 """What the host waits for in the loops of scenarios; docs/developer/without-a-gpu.md says so of their kernels."""
 
 

@@ -186,7 +186,7 @@ def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long(monkeypatch):
     trace, _ = run(TWO_MODES, xps.MALA(0.5), STARTS + np.array([[4.0, 0.0]]) * np.array([[1], [1], [-1], [-1]]), 400)
 
     class Target:
-        space, constrained, data = xps.Real(), False, None
+        space, constrained, data, requires = xps.Real(), False, None, xps.targets.Capability.LOG_DENSITY
 
         @property
         def log_density(self):

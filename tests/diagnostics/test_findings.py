@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.diagnostics import chains, coordinates, findings, temperatures
+from xpsample.diagnostics import chains, coordinates, findings, steps, temperatures
 from xpsample.diagnostics.findings import Finding
 
 RNG = np.random.default_rng(0)
@@ -118,33 +118,33 @@ def test_one_column_of_many_that_comes_in():
 
 
 def test_chains_that_never_moved():
-    assert chains.judge_stuck(np.array([0.3, 0.4]), 100) is None
-    assert chains.judge_stuck(np.array([0.0, 0.4]), 9) is None
-    some = chains.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
+    assert steps.judge_stuck(np.array([0.3, 0.4]), 100) is None
+    assert steps.judge_stuck(np.array([0.0, 0.4]), 9) is None
+    some = steps.judge_stuck(np.array([[0.0, 0.4], [0.1, 0.0]]), 100)
     assert some.value == 2 and some.chains == ((0, 0), (1, 1))
     assert some.value == 2
-    assert chains.judge_stuck(np.zeros(3), 100).chains == ()
+    assert steps.judge_stuck(np.zeros(3), 100).chains == ()
 
 
 def test_acceptance_is_judged_by_group_and_optimum():
     slow = np.array([True, False, True])
     rates = np.array([[0.99, 0.999], [0.99, 0.999], [0.5, 0.6]])
-    found = chains.judge_acceptance(rates, 0.574, slow)
+    found = steps.judge_acceptance(rates, 0.574, slow)
     assert found.groups == ((0,),) and "larger" in found.advice
-    assert chains.judge_acceptance(rates, 0.574, ~slow).groups == ((1,),)
-    assert chains.judge_acceptance(rates, 0.574, np.zeros(3, bool)) is None
-    assert chains.judge_acceptance(rates, None, slow) is None
-    low = chains.judge_acceptance(np.array([0.01, 0.02]), 0.574, np.array(False))
+    assert steps.judge_acceptance(rates, 0.574, ~slow).groups == ((1,),)
+    assert steps.judge_acceptance(rates, 0.574, np.zeros(3, bool)) is None
+    assert steps.judge_acceptance(rates, None, slow) is None
+    low = steps.judge_acceptance(np.array([0.01, 0.02]), 0.574, np.array(False))
     assert low.value == pytest.approx(0.015) and "smaller" in low.advice
 
 
 def test_energy():
     independent = RNG.normal(size=(1000, 4))
-    assert chains.judge_energy(independent) is None
+    assert steps.judge_energy(independent) is None
     slow = independent.copy()
     slow[:, 1] = np.cumsum(slow[:, 1])
-    assert chains.judge_energy(slow).chains == ((1,),)
-    assert chains.judge_energy(slow[:5]) is None
+    assert steps.judge_energy(slow).chains == ((1,),)
+    assert steps.judge_energy(slow[:5]) is None
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
@@ -173,16 +173,16 @@ def test_a_coordinate_that_never_moves_is_no_region_of_divergences():
     draws[..., 0] = 1.0
     there = draws[..., 1] < 1.0
     there &= RNG.random(there.shape) < 0.5
-    assert "near" not in chains.region_of(["a", "b"], draws[..., :1].repeat(2, axis=-1), there)
-    assert chains.region_of(["a", "b"], draws, draws[..., 1] > 0.5).startswith(", near b")
+    assert "near" not in steps.region_of(["a", "b"], draws[..., :1].repeat(2, axis=-1), there)
+    assert steps.region_of(["a", "b"], draws, draws[..., 1] > 0.5).startswith(", near b")
 
 
 def test_divergences_and_their_region():
     draws = RNG.normal(size=(500, 4, 3))
     there = draws[..., 1] < -1.5
-    region = chains.region_of(["a", "b", "c"], draws, there)
+    region = steps.region_of(["a", "b", "c"], draws, there)
     assert "near b = -1.9" in region or "near b = -2" in region or "near b = -1.8" in region
-    assert chains.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
-    found = chains.judge_divergences(np.array([0, 3, 1]), 50, region)
+    assert steps.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
+    found = steps.judge_divergences(np.array([0, 3, 1]), 50, region)
     assert found.value == 4 and found.chains == ((1,), (2,)) and region in str(found)
-    assert chains.judge_divergences(np.zeros(3), 50) is None
+    assert steps.judge_divergences(np.zeros(3), 50) is None

@@ -378,9 +378,13 @@ def test_a_lost_worker_loses_no_shard_that_was_done():
 
 
 def test_what_a_callback_of_the_host_computes_on_jax_may_fail(monkeypatch):
-    """JAX's programs take the memory of their arguments, and an error would take the draws along."""
+    """JAX's programs take the memory of their arguments, and an error would take the draws along.
+
+    Blocks of a slow function are waited for, one by one; those of a fast one may be lost with it.
+    """
     jax = pytest.importorskip("jax")
     monkeypatch.setattr(loop, "SECONDS", 1e-9)
+    monkeypatch.setattr(loop, "SHORT", 0.0)
     library, host = open_library("jax", "float32"), FailsAfter(50)
 
     def density(x):

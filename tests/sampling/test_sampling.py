@@ -324,7 +324,7 @@ def test_progress_does_not_change_the_chain(library, capsys):
 
 def test_large_batches_are_as_right_as_small_ones(library32):
     rng = np.random.default_rng(0)
-    x, slope, scale = rng.normal(size=(2, 20_000, 3)), rng.normal(size=(20_000, 3)), rng.normal(size=20_000)
+    x, slope, scale = rng.normal(size=(20_000, 2, 3)), rng.normal(size=(20_000, 1, 3)), rng.normal(size=(20_000, 1))
 
     def log_density(x, data):
         xp = library32.xp

@@ -27,6 +27,9 @@ class Copied(History, eq=True):
     def begin(self, past):
         return Past(*(np.repeat(a, self.every, axis=-2) for a in past))
 
+    def changes(self, n):
+        return True
+
     def push(self, xp, memory, n, point):
         new = (point.x, point.score)
         rows = (np.concatenate([a[..., None, :], b[..., :-1, :]], axis=-2) for a, b in zip(new, memory, strict=False))

@@ -295,7 +295,7 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("numpy.lib.format.write_array", fail)
     if suffix == ".nc":
         monkeypatch.setattr("xarray.DataTree.to_netcdf", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(TraceError, match="disk full.*free space"):
         make_trace(n=10).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -332,6 +332,7 @@ def test_a_file_that_cannot_grow_is_an_error_and_not_the_end_of_the_process(tmp_
     make_trace(n=2000).save(tmp_path / "run.npz")
     script = """
 import resource, signal, sys
+from xpsample.core.errors import TraceError
 from xpsample.sampling.load import load
 
 trace = load(sys.argv[1])
@@ -339,7 +340,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 try:
     trace.save(sys.argv[2])
-except OSError as error:
+except TraceError as error:
     print(error)
 """
     root, out = Path(xpsample.__path__[0]).parent, tmp_path / "out"

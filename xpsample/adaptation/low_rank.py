@@ -130,7 +130,7 @@ class LowRankMetric(Rule, eq=True):
         score = xp.where(here[:, None, None], score[..., None, :, :], memory.score)
         made = xp.where(here[:, None], made[..., None, :], memory.made)
 
-        def estimate(old: Directions) -> Directions:
+        def estimate(i: Any, old: Directions) -> Directions:
             rows = (*made.shape[:-2], made.shape[-2] * made.shape[-1])
             counts = xp.astype(xp.reshape(made, rows) >= seen.n / SPAN, x.dtype)[..., None]
             x_rows, score_rows = (xp.reshape(a, (*rows, a.shape[-1])) for a in (x, score))
@@ -139,7 +139,7 @@ class LowRankMetric(Rule, eq=True):
         adapts = seen.n <= FROZEN * seen.steps
         now = adapts & (xp.remainder(seen.n, EVERY) == 0)
         # Once or not at all: an estimate that is not used is not computed.
-        new = seen.backend.when(now, estimate, memory.estimate)
+        new = seen.backend.repeat(now, estimate, memory.estimate)
         return LastDraws(new, x, score, made), seen._replace(switched=adapts & ends_window(xp, seen.n))
 
     def final(self, xp: Any, memory: LastDraws) -> LowRankCovariance:

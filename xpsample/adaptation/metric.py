@@ -251,7 +251,7 @@ class DenseMetric(Metric, eq=True):
         xp = seen.xp
         now = adapts & (xp.remainder(seen.n, EVERY) == 0)
         # Once or not at all: a matrix that is not used is not computed.
-        return seen.backend.when(now, lambda old: self._root(xp, moments), estimate)
+        return seen.backend.repeat(now, lambda i, old: self._root(xp, moments), estimate)
 
     def _root(self, xp: Any, moments: DrawMoments) -> Array:
         """The lower Cholesky factor of the metric, (*groups, dim, dim), rounded."""

@@ -283,8 +283,9 @@ class Backend(ABC):
 
         Parameters
         ----------
-        n : int, or a 0-d array of integers
-            How often; at most, with `until`. A library that runs eagerly waits for an array.
+        n : int, or a 0-d array of integers or of a boolean
+            How often; at most, with `until`. True is once, and False is not at all. A library that runs eagerly waits
+            for an array.
         body : callable
             ``(i, carry) -> carry``, of the same structure, shapes and dtypes.
         carry : tree of arrays
@@ -295,19 +296,6 @@ class Backend(ABC):
         --------
         xpsample.sampling.eager.eager_repeat : The loop for libraries that run eagerly.
         """
-
-    def when(self, condition: Array, body: Callable[[Any], Any], carry: Any) -> Any:
-        """``body(carry)`` if `condition`, a 0-d boolean array, is true; otherwise `carry`, and `body` does not run.
-
-        Parameters
-        ----------
-        condition : array, shape ()
-            A library that runs eagerly waits for it.
-        body : callable
-            ``carry -> carry``, of the same structure, shapes and dtypes.
-        carry : tree of arrays
-        """
-        return self.repeat(self.xp.astype(condition, self.xp.int32), lambda i, old: body(old), carry)
 
     @abstractmethod
     def drive(

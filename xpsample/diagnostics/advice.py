@@ -90,3 +90,6 @@ class Advice(NamedTuple):
             both = ", ".join(repr(name) for i in dict.fromkeys(own) for name in self.blocks[i])
             return f"their blocks move one after the other: move both in one block, ({both}), or sum a discrete one out"
         return ACROSS if self.discrete else f"{self.metrics}, or other parameters"
+
+
+OF_HMC = Advice()

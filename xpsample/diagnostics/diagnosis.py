@@ -20,22 +20,13 @@ from xpsample.core.errors import (
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.advice import Advice
 from xpsample.diagnostics.chains import (
-    CHANCE,
-    chance_still,
-    judge_acceptance,
     judge_correlation,
     judge_crossings,
-    judge_depth,
-    judge_divergences,
-    judge_energy,
     judge_growth,
     judge_modes,
-    judge_resonance,
     judge_settling,
     judge_start,
-    judge_stuck,
     judge_walk,
-    region_of,
     walking,
 )
 from xpsample.diagnostics.convergence import FEWEST_DRAWS, Mixing
@@ -47,6 +38,17 @@ from xpsample.diagnostics.findings import (
     few_draws,
     judge_batches,
     judge_figures,
+)
+from xpsample.diagnostics.steps import (
+    CHANCE,
+    chance_still,
+    judge_acceptance,
+    judge_depth,
+    judge_divergences,
+    judge_energy,
+    judge_resonance,
+    judge_stuck,
+    region_of,
 )
 from xpsample.diagnostics.tails import judge_tails
 from xpsample.diagnostics.target import judge_density_precision, judge_position_precision, judge_underflow

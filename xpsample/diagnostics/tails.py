@@ -11,6 +11,8 @@ import numpy as np
 from xpsample.diagnostics.convergence import normal_quantile
 from xpsample.diagnostics.findings import Column, Finding, of_worst
 
+LOOKED_AT = 2**14  # draws of all chains: the index of their 1,638 outermost ones has an error of 0.04
+
 INFINITE_VARIANCE, FEWEST_IN_TAIL, BY_CHANCE = 0.5, 100, 0.01
 """Index from which on the variance is infinite; draws of a tail, a tenth of all, and the probability that a run whose
 tails have that index is found."""
@@ -40,6 +42,7 @@ def judge_tails(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
 
     A tail counts as often as chains enter it, and is found where its index is beyond the limit by more than its error.
     """
+    draws = draws[:: math.ceil(draws.shape[0] * draws.shape[1] / LOOKED_AT), :: math.ceil(draws.shape[1] / LOOKED_AT)]
     m = draws.shape[0] * draws.shape[1] // 10
     if m < FEWEST_IN_TAIL or not columns:
         return None

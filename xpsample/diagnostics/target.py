@@ -214,7 +214,7 @@ ROUGH = 0.2
 """Standard deviation of the change of a log density by rounding from which posterior means move noticeably."""
 
 
-def _rounded_anew(rng: np.random.Generator, target: BoundTarget, leaf: Array) -> Array:
+def _rounded_anew(rng: Any, target: BoundTarget, leaf: Array) -> Array:
     host = to_host(leaf)
     limit = rng.choice(np.asarray([-np.inf, np.inf], dtype=np.float32), size=host.shape)
     return target.backend.from_host(np.nextafter(host, limit), leaf)

@@ -70,9 +70,9 @@ class History(FrozenDataclass, eq=True):
     def stored(self, memory: Any, n: Array) -> tuple[Past, Array]:
         """The M positions that repel theta_n, newest first, and how many are stored (0-d; M or more is all)."""
 
+    @abstractmethod
     def changes(self, n: Array) -> Array | bool:
         """Return whether the positions that repel theta_{n+1} are others than those that repel theta_n (0-d)."""
-        return True
 
 
 class Rolling(History, eq=True):
@@ -104,6 +104,9 @@ class Rolling(History, eq=True):
 
     def begin(self, past: Past) -> tuple[Past, ...]:
         return tuple(_copy(past) for _ in range(self.every))
+
+    def changes(self, n: Array) -> bool:
+        return True
 
     def push(self, xp: Any, memory: tuple[Past, ...], n: Array, point: Point) -> tuple[Past, ...]:
         return (*memory[1:], memory[0].entered(xp, point))

@@ -223,14 +223,14 @@ class SRLD(Kernel[SRLDState, Any]):
         """The memory after the step that began at `point`, and the bandwidth of the past that repels the next one."""
         xp, n = target.xp, state.n
 
-        def enter(old: tuple[Any, Array | None]) -> tuple[Any, Array | None]:
+        def enter(i: Any, old: tuple[Any, Array | None]) -> tuple[Any, Array | None]:
             memory = self.history.push(xp, old[0], n, point)
             return memory, self._measured(xp, self._past(xp, memory, n + 1)[0])
 
         changes = self.history.changes(n)
         if isinstance(changes, bool):
-            return enter((state.past, state.sigma))
-        found: tuple[Any, Array | None] = target.backend.when(changes, enter, (state.past, state.sigma))
+            return enter(0, (state.past, state.sigma))
+        found: tuple[Any, Array | None] = target.backend.repeat(changes, enter, (state.past, state.sigma))
         return found
 
     @property

@@ -10,9 +10,8 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.errors import TraceError
 from xpsample.core.registry import to_host
-from xpsample.diagnostics.chains import spread
 from xpsample.diagnostics.convergence import FEWEST_DRAWS, MANY_CHAINS, Mixing, ensemble_means, mcse_mean, mixing
-from xpsample.diagnostics.coordinates import Figures, centred, circular_mean, circular_sd, indicators
+from xpsample.diagnostics.coordinates import Figures, centred, circular_mean, circular_sd, indicators, spread
 from xpsample.diagnostics.diagnosis import RunStatistics, diagnose
 from xpsample.diagnostics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.trace.conversions import installed

@@ -1,0 +1,163 @@
+"""Findings about the steps of a run: acceptance, trajectories, energies, divergences. All arrays are the host's."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xpsample.diagnostics.advice import OF_HMC, Advice
+from xpsample.diagnostics.convergence import FEWEST_DRAWS
+from xpsample.diagnostics.findings import Finding
+
+SMALLEST_BFMI = 0.3
+"""Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695."""
+
+CHANCE = 0.005
+"""The largest probability with which chance alone makes a finding of the worst of many chains."""
+
+FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
+"""Of trajectories of a fixed length that may come back, and the least mean acceptance of those that do."""
+
+LOW_ACCEPTANCE, HIGH_ACCEPTANCE, FEWEST_STEPS = 0.25, 0.1, 50
+"""Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected; in so many steps at least."""
+
+
+def chance_still(moved: np.ndarray, steps: int, optimum: float | None) -> float:
+    """Probability that a chain which moves half as often as those that do, or as it should, makes no move at all."""
+    rate = np.mean(moved[moved > 0]) if np.any(moved > 0) else (optimum or 0.5)
+    return float((1 - rate / 2) ** steps)
+
+
+def judge_stuck(moved: np.ndarray, steps: int, optimum: float | None = None, advice: Advice = OF_HMC) -> Finding | None:
+    """Chains that never moved, from the share (*chains) of each chain's steps that did: more of them than by chance."""
+    count = int(np.sum(moved == 0))
+    if steps < FEWEST_DRAWS or not count:
+        return None
+    still = chance_still(moved, steps, optimum)
+    expected = moved.size * (still if count < moved.size else still**moved.size)
+    if (expected > CHANCE and count <= 1 + expected + 4 * math.sqrt(expected)) or expected > 0.5 * moved.size:
+        return None
+    way = "elsewhere" if not advice.discrete else "in other states"
+    return Finding(
+        "stuck",
+        f"{count} of {moved.size} chains never moved",
+        count,
+        f"no proposal was accepted: {advice.smaller}, or start {way}",
+        chains=_indices(moved == 0),
+    )
+
+
+def judge_acceptance(
+    acceptance: np.ndarray, optimum: float | None, slow: np.ndarray, steps: int = FEWEST_STEPS, advice: Advice = OF_HMC
+) -> Finding | None:
+    """Whether a group's mean acceptance probability is far from the kernel's optimum, if there is one.
+
+    Too high is a finding only where a group is `slow`, (*groups), of low ESS: in few dimensions a good run may accept
+    nearly everything. None at all is the finding of chains that never moved.
+    """
+    chains = acceptance.shape[-1] if acceptance.ndim else 1
+    if optimum is None or not acceptance.size or steps * chains < FEWEST_STEPS:
+        return None
+    means = np.mean(acceptance, axis=-1) if acceptance.ndim else acceptance
+    low, high = (means > 0) & (means < LOW_ACCEPTANCE * optimum), slow & (1 - means < HIGH_ACCEPTANCE * (1 - optimum))
+    larger = f"use a larger {(advice.step or 'step size').replace('_', ' ')}"
+    for far, text, worst in ((low, advice.accepted_more, np.min), (high, larger, np.max)):
+        if np.any(far):
+            value = float(worst(means[far]))
+            what = f"acceptance probability {value:.3g}, where {optimum:.3g} is best"
+            groups = tuple(tuple(int(i) for i in group) for group in np.argwhere(far)) if far.ndim else ()
+            return Finding("acceptance", what, value, text, groups=groups)
+    return None
+
+
+def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
+    """Whether chains that have not mixed have trajectories of a fixed number of leapfrog steps that are accepted."""
+    if steps < FEWEST_LEAPFROG_STEPS or not acceptance.size or np.mean(acceptance) < LEAST_ACCEPTED:
+        return None
+    return Finding(
+        "resonance",
+        f"trajectories of {steps} steps each, which may end where they began, of chains that have not mixed",
+        float(steps),
+        "give HMC a length in place of steps, or leave both out, so that trajectories have different lengths",
+    )
+
+
+def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
+    """Whether NUTS often ends at its greatest depth, before its trajectories turn, by the doublings of its draws."""
+    share = float(np.mean(depth >= deepest)) if depth.size else 0.0
+    if share < 0.05:
+        return None
+    return Finding(
+        "depth",
+        f"{share:.0%} of the trajectories of NUTS ended at the greatest depth, {deepest} doublings",
+        share,
+        "each costs the most and is cut short: rescale the parameters or take mass=DenseMetric(), give a longer "
+        "warm-up, or a larger max_depth",
+    )
+
+
+def judge_energy(energy: np.ndarray) -> Finding | None:
+    """The energy's Bayesian fraction of missing information, E-BFMI, of all chains and of each: (draw, *chains).
+
+    The logarithm of that of n draws has a standard deviation of at most 2 / sqrt(n) about that of 1, or more, of a run
+    that is well.
+    """
+    if energy.shape[0] < FEWEST_DRAWS:
+        return None
+    with np.errstate(all="ignore"):
+        change, spread = np.mean(np.diff(energy, axis=0) ** 2, axis=0), np.var(energy, axis=0)
+        fraction, pooled = change / spread, np.mean(change) / np.mean(spread)
+    away = 2 * math.sqrt(2 * math.log(max(1, fraction.size) / CHANCE) / energy.shape[0])
+    all_low = pooled < min(SMALLEST_BFMI, math.exp(-6 / math.sqrt(energy.size)))
+    low = fraction < (SMALLEST_BFMI if all_low else min(SMALLEST_BFMI, math.exp(-away)))
+    if not np.any(low):
+        return None
+    worst = float(np.min(fraction[low]))
+    return Finding(
+        "energy",
+        f"E-BFMI below {SMALLEST_BFMI}, {worst:.2g} at worst, of {np.sum(low)} of {low.size} chains",
+        worst,
+        "heavy tails or a funnel, which fresh momenta do not cross: reparametrise the model",
+        chains=_indices(low),
+    )
+
+
+def judge_divergences(diverged: np.ndarray, steps: int, region: str = "", advice: Advice = OF_HMC) -> Finding | None:
+    """Divergent steps, counts (*chains) of `steps` each, and the `region` where they are, if it is known."""
+    count = int(np.sum(diverged))
+    if not count:
+        return None
+    chains = int(np.sum(diverged > 0))
+    return Finding(
+        "divergences",
+        f"{count} of {steps * diverged.size} steps diverged, in {chains} of {diverged.size} chains{region} "
+        "(non-finite proposals, energy errors, or chains frozen where they left the finite numbers)",
+        count,
+        f"{advice.smaller}, or constrained=True of the target or model where a log density of -inf is meant; "
+        "trace.run_statistics.diverged has the counts",
+        chains=_indices(diverged > 0),
+    )
+
+
+def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> str:
+    """Region of divergent steps in words: the coordinate in which they are farthest from other draws, if far."""
+    draws = draws.astype(np.float64)
+    there = draws[diverged]
+    if len(there) < 5 or len(there) == np.size(diverged):
+        return ""
+    with np.errstate(all="ignore"):
+        axes = tuple(range(draws.ndim - 1))
+        center, sd = np.mean(draws, axis=axes), np.std(draws, axis=axes)
+        away = (np.mean(there, axis=0) - center) / sd
+    size = np.where(np.isfinite(away), np.abs(away), 0.0)
+    i = int(np.argmax(size))
+    if size[i] < max(0.5, math.sqrt(2 * math.log(2 * len(size) / CHANCE) / len(there))):
+        return ""
+    return f", near {names[i]} = {center[i] + away[i] * sd[i]:.3g}, {away[i]:+.2g} sds from its mean,"
+
+
+def _indices(mask: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    """Of the chains of a mask (*chains); none where it holds for all, or there is one."""
+    if np.all(mask):
+        return ()
+    return tuple(tuple(int(i) for i in chain) for chain in np.argwhere(mask))
