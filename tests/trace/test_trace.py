@@ -295,7 +295,7 @@ def test_failed_write_leaves_the_old_file(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("numpy.lib.format.write_array", fail)
     if suffix == ".nc":
         monkeypatch.setattr("xarray.DataTree.to_netcdf", fail)
-    with pytest.raises(TraceError, match="disk full.*free space"):
+    with pytest.raises(TraceError, match=r"disk full.*free space"):
         make_trace(n=10).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
