@@ -1,4 +1,4 @@
-"""What bad hyper-parameters get: an error that names the argument, what was got and what is expected."""
+"""What bad hyperparameters get: an error that names the argument, what was got and what is expected."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ from xpsample.srmc import Adaptive, Constant, Frozen, PowerLaw, Stable
 
 
 class Place(NamedTuple):
-    """What hyper-parameters that are arrays must fit."""
+    """What hyperparameters that are arrays must fit."""
 
     array: Callable[[Any], Any]
     chains: tuple[int, ...]
@@ -38,7 +38,7 @@ class Onwards:
 
 
 class Value(NamedTuple):
-    """A hyper-parameter: a number, or an array over groups or chains."""
+    """A hyperparameter: a number, or an array over groups or chains."""
 
     number: float
     shape: str = "number"
@@ -68,7 +68,7 @@ class Tree:
 
 
 def _base(name: str, make: Callable[..., Kernel], number: float | None = None) -> Callable[..., Any]:
-    """A strategy of a base kernel whose one hyper-parameter is a number or an array."""
+    """A strategy of a base kernel whose one hyperparameter is a number or an array."""
 
     def build(shape: str) -> Tree:
         if number is None:

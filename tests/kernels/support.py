@@ -16,7 +16,7 @@ PRECISION = np.asarray([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 1.5]])
 COVARIANCE = np.asarray([[1.0, 0.4, 0.1], [0.4, 0.8, 0.0], [0.1, 0.0, 1.2]])
 STEPS = 4
 
-# A step for each kernel, as a function of its hyper-parameter of the chain axes and of a covariance.
+# A step for each kernel, as a function of its hyperparameter of the chain axes and of a covariance.
 KERNELS = {
     "RWM": lambda eta, c=None: RWM(eta, covariance=c),
     "ULA": lambda eta, c=None: ULA(eta, preconditioner=c),

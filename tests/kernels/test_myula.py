@@ -38,7 +38,7 @@ def mean_under(log_weights, values):
 
 
 def test_myula_by_hand(library):
-    """Every hyper-parameter with a value of its own for each chain."""
+    """Every hyperparameter with a value of its own for each chain."""
     x, generator = start(50), np.random.default_rng(2)
     eta, smoothing, strength = (generator.uniform(0.05, 0.4, size=50) for _ in range(3))
     kernel = MYULA(library.array(eta), L1(), library.array(smoothing), library.array(4 * strength))

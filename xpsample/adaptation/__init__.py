@@ -1,4 +1,4 @@
-"""Warm-up: how hyper-parameters that a user leaves out are tuned, each rule a value that a kernel names for a field."""
+"""Warm-up: how hyperparameters that a user leaves out are tuned, each rule a value that a kernel names for a field."""
 
 from xpsample.core.lazy_imports import attach
 

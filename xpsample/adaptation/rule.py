@@ -1,4 +1,4 @@
-"""What a warm-up rule is: how a hyper-parameter that the user leaves out is tuned while the chains warm up."""
+"""What a warm-up rule is: how a hyperparameter that the user leaves out is tuned while the chains warm up."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -67,7 +67,7 @@ class StepRecord(NamedTuple):
 
 
 class Rule(FrozenDataclass, ToBeTuned):
-    """How one hyper-parameter is tuned: a frozen value, which a kernel's author names for a field with `tuned`.
+    """How one hyperparameter is tuned: a frozen value, which a kernel's author names for a field with `tuned`.
 
     A user may put another one into the field, in place of a value; what it leaves out (None) is as in the author's.
 
@@ -115,7 +115,7 @@ class FollowingRule(Rule):
 
 
 def unset(kernel: Any) -> dict[str, Rule]:
-    """The hyper-parameters of a kernel itself that are to be tuned, and how, in the order of their ranks.
+    """The hyperparameters of a kernel itself that are to be tuned, and how, in the order of their ranks.
 
     Raises
     ------

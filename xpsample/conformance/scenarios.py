@@ -272,7 +272,7 @@ def cases_of(name: str, kernel: Kernel, libraries: Sequence[str] = ()) -> list[S
     name : str
         What the rows are called.
     kernel : Kernel
-        With all its hyper-parameters. One on discrete spaces gets a small discrete target instead. One that does not
+        With all its hyperparameters. One on discrete spaces gets a small discrete target instead. One that does not
         declare `Trait.INVARIANT` is not tested for that.
     libraries : sequence of str
         As for `Scenario`.

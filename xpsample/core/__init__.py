@@ -1,1 +1,1 @@
-"""The ground floor: arrays, trees, backends and their registry, devices, hyper-parameters and errors."""
+"""The ground floor: arrays, trees, backends and their registry, devices, hyperparameters and errors."""

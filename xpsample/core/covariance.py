@@ -211,7 +211,7 @@ def matrix(*, default: Any = None, tune: ToBeTuned | None = None, only_with: str
 
 
 def as_covariance(name: str, matrix: Any) -> Covariance:
-    """A hyper-parameter as a `Covariance`; HyperparameterError if it is not positive (definite), or not symmetric.
+    """A hyperparameter as a `Covariance`; HyperparameterError if it is not positive (definite), or not symmetric.
 
     None is the identity, and so is what a warm-up will replace. A number is a multiple of the identity, an array of one
     axis a diagonal, of two a matrix; three and more hold a diagonal ``(*groups, 1, dim)`` or a matrix ``(*groups, dim,

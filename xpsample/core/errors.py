@@ -52,7 +52,7 @@ class LogDensityError(XpsampleError, ValueError):
 
 
 class HyperparameterError(XpsampleError, ValueError):
-    """A hyper-parameter is out of range, or does not fit the positions."""
+    """A hyperparameter is out of range, or does not fit the positions."""
 
 
 class CapabilityError(XpsampleError, TypeError):

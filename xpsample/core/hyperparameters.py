@@ -1,4 +1,4 @@
-"""Hyper-parameters: how they are declared, checked and broadcast against the chains."""
+"""Hyperparameters: how they are declared, checked and broadcast against the chains."""
 
 import math
 from abc import ABC, abstractmethod
@@ -267,7 +267,7 @@ def sqrt(xp: Any, value: Any) -> Any:
 
 
 def per_coordinate(value: Any) -> Any:
-    """A hyper-parameter of the chain axes, made to broadcast against positions ``(*chains, dim)``."""
+    """A hyperparameter of the chain axes, made to broadcast against positions ``(*chains, dim)``."""
     return value[..., None] if getattr(value, "ndim", 0) else value
 
 

@@ -1,4 +1,4 @@
-"""A kernel while it warms up: the same steps, with hyper-parameters that follow from what the chains have seen."""
+"""A kernel while it warms up: the same steps, with hyperparameters that follow from what the chains have seen."""
 
 from collections.abc import Iterator
 from dataclasses import field, replace
@@ -24,7 +24,7 @@ from xpsample.targets.point import Capability, Point
 
 
 class AdaptedState(NamedTuple):
-    """The kernel's own state, the memories of the rules by hyper-parameter, and steps made and to be made (0-d)."""
+    """The kernel's own state, the memories of the rules by hyperparameter, and steps made and to be made (0-d)."""
 
     base: Any
     memory: dict[str, tree.Tree]
@@ -38,7 +38,7 @@ class AdaptedState(NamedTuple):
 
 
 class AdaptedKernel(Kernel[AdaptedState, Any]):
-    """A kernel whose left-out hyper-parameters are tuned from step to step. `sample` makes and ends it.
+    """A kernel whose left-out hyperparameters are tuned from step to step. `sample` makes and ends it.
 
     In a warm-up, of so many `steps`, the target stays the same, and the values settle. A kernel that is `following`
     moves particles whose target changes: `follow` comes before each step, metrics are those of the sample that it is
@@ -52,7 +52,7 @@ class AdaptedKernel(Kernel[AdaptedState, Any]):
 
     @cached_property
     def rules(self) -> dict[str, Rule]:
-        """How each of the hyper-parameters that were left out is tuned."""
+        """How each of the hyperparameters that were left out is tuned."""
         return unset(self.base)
 
     @declared
@@ -113,11 +113,11 @@ class AdaptedKernel(Kernel[AdaptedState, Any]):
         return AdaptedState(base, memory, n, state.steps), info
 
     def path(self, xp: Any, memory: dict[str, tree.Tree]) -> dict[str, Array]:
-        """The hyper-parameters as they are, for a plot of the warm-up."""
+        """The hyperparameters as they are, for a plot of the warm-up."""
         return {name: rule.path(xp, memory[name]) for name, rule in self.rules.items()}
 
     def final(self, xp: Any, memory: dict[str, tree.Tree]) -> dict[str, Any]:
-        """The tuned hyper-parameters, as a user could write them: plain ones where there is one group."""
+        """The tuned hyperparameters, as a user could write them: plain ones where there is one group."""
         kernel: Any = self.base
         metadata = {f.name: f.metadata for f, _ in settings(kernel)}
         found: dict[str, Any] = {}

@@ -95,7 +95,7 @@ def check_given(owner: str, base: Kernel) -> None:
 
 
 def unset_inside(kernel: Any) -> list[str]:
-    """The hyper-parameters that a kernel and those inside it leave out, such as ``HMC.step_size``."""
+    """The hyperparameters that a kernel and those inside it leave out, such as ``HMC.step_size``."""
     return [name for name, _ in rules_inside(kernel)]
 
 

@@ -24,7 +24,7 @@ PACE = 40.0
 
 
 class Piloted(Kernel[Any, Any], ABC):
-    """A kernel whose hyper-parameters must be fixed before its run. A run of another kernel, the pilot, tunes them."""
+    """A kernel whose hyperparameters must be fixed before its run. A run of another kernel, the pilot, tunes them."""
 
     @abstractmethod
     def pilot(self, steps: int | None) -> tuple[Kernel, int]:

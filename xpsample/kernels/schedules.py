@@ -1,4 +1,4 @@
-"""Hyper-parameters with a value for each step of a schedule, and kernels with the values of one."""
+"""Hyperparameters with a value for each step of a schedule, and kernels with the values of one."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ def row(xp: Any, rows: Array, n: Array) -> Array:
 
 
 def at_step(xp: Any, kernel: Any, n: Array, axes: int) -> Any:
-    """A kernel with the values of step n (0-d) of those hyper-parameters that have one for each step.
+    """A kernel with the values of step n (0-d) of those hyperparameters that have one for each step.
 
     These are arrays with one more axis in front than values for each chain, or for each group of chains, have:
     ``(steps, *chains)``; of a metric ``(steps, *groups, 1, dim)`` or ``(steps, *groups, dim, dim)``. `axes` is the

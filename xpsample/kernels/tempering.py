@@ -62,7 +62,7 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
     ----------
     base : Kernel
         Moves every rung; what is drawn is as near to the target as what it samples. What it leaves out is tuned for
-        each rung. Its hyper-parameters may have the shape ``(rungs, 1, ...)``, with a 1 for each chain axis.
+        each rung. Its hyperparameters may have the shape ``(rungs, 1, ...)``, with a 1 for each chain axis.
     betas : sequence of float, or Ladder, optional
         Inverse temperatures, from 1 downwards, two at least (`geometric_ladder`). The last may be 0 on a finite space
         and on a `Bridge`. Tuned to equal swap rates if left out or where a `Ladder` says how many and how hot.

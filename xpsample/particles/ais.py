@@ -71,7 +71,7 @@ class AIS(Piloted):
     ----------
     base : Kernel
         It must leave its target invariant. Unadjusted and repellent ones are refused, for which the weights would be
-        wrong, and `ParallelTempering`, whose hot rungs would lag behind. Its hyper-parameters may have a value for each
+        wrong, and `ParallelTempering`, whose hot rungs would lag behind. Its hyperparameters may have a value for each
         step, with one more axis than the chains have, in front. What is left out is tuned so in a pilot: a run of
         `TemperedSMC` over the same ladder, with 100 particles for each group of chains. Its starts and its noise are
         its own, so that the weights are as unbiased as with any kernel that is fixed beforehand.
@@ -120,7 +120,7 @@ class AIS(Piloted):
         return self.base.traits & (Trait.SEPARATE | Trait.STAYS_INSIDE)
 
     def rows(self, x: Array) -> int:
-        """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
+        """The number of values that a hyperparameter of the base kernel may have: one for each step of the ladder."""
         return len(self.betas) - 1
 
     def pilot(self, steps: int | None) -> tuple[Kernel, int]:

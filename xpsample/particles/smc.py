@@ -92,7 +92,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     Parameters
     ----------
     base : Kernel
-        As for `AIS`. With a ladder, its hyper-parameters may have a value for each step, as those that a pilot finds.
+        As for `AIS`. With a ladder, its hyperparameters may have a value for each step, as those that a pilot finds.
     betas : sequence of float, optional
         From 0 to 1, never decreasing. Steps after the last do not change the temperature.
     ess : float, optional
@@ -136,7 +136,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
             raise HyperparameterError("TemperedSMC takes either betas or ess")
 
     def rows(self, x: Array) -> int:
-        """The number of values that a hyper-parameter of the base kernel may have: one for each step of the ladder."""
+        """The number of values that a hyperparameter of the base kernel may have: one for each step of the ladder."""
         return 1 if self.betas is None else len(self.betas) - 1
 
     @cached_property

@@ -91,7 +91,7 @@ class Program:
         return self.target.as_floating(carry.state.point.x)
 
     def values(self, is_array: Callable[[object], bool]) -> dict[str, Any]:
-        """The kernel's hyper-parameters."""
+        """The kernel's hyperparameters."""
         return arguments(self.kernel, is_array)
 
     def advance(self, data: tree.Tree = None, values: Mapping[str, Any] | None = None) -> Step:

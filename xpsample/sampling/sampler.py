@@ -332,7 +332,7 @@ def sample(
     target : AbstractTarget
         What to sample: a `Target`, `Model`, `Parametric` or `Tempered`.
     kernel : Kernel
-        How. Hyper-parameters that it leaves out are tuned in a warm-up, pooled over the chains of the last axis; each
+        How. Hyperparameters that it leaves out are tuned in a warm-up, pooled over the chains of the last axis; each
         index of the other axes is a group of chains that is tuned for itself.
     x0 : array, shape (*chains, dim), or mapping
         Start positions. They decide the library, dtype and device of everything. Leading axes are independent chains.

@@ -142,7 +142,7 @@ def _some(values: Array) -> Array:
 
 
 class TunedPath(Recorder, eq=True):
-    """The hyper-parameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
+    """The hyperparameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
 
     The kernel that moves them has a name here, and rules by the names of its fields. A kernel itself would hold arrays,
     and ask for a compiled program of its own.

@@ -85,7 +85,7 @@ def warm_up_source(source: NoiseSource, number: int = 1) -> Native | Portable:
     """The noise of a warm-up, the first or a later one: of the same kind, and independent of the run's."""
     if not isinstance(source, (Native, Portable)):
         raise NoiseError(
-            f"a warm-up draws noise of its own, which {type(source).__name__} has none of: give every hyper-parameter, "
+            f"a warm-up draws noise of its own, which {type(source).__name__} has none of: give every hyperparameter, "
             "such as those of an earlier run's trace.kernel"
         )
     return derived(source, "warm-up" if number == 1 else f"warm-up {number}")

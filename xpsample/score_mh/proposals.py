@@ -24,7 +24,7 @@ Score = Callable[..., Array]
 class Proposal(ABC):
     """A proposal. Final subclasses are frozen dataclasses.
 
-    Hyper-parameters that are arrays broadcast against the chain axes. They are not checked, since a loss may trace
+    Hyperparameters that are arrays broadcast against the chain axes. They are not checked, since a loss may trace
     them.
 
     Attributes

@@ -58,7 +58,7 @@ def regression_network(
     Raises
     ------
     HyperparameterError
-        If the shapes do not fit, or a hyper-parameter is not positive.
+        If the shapes do not fit, or a hyperparameter is not positive.
     """
     inputs, outputs = np.asarray(inputs, dtype=np.float64), np.asarray(outputs, dtype=np.float64)
     if inputs.ndim < 2 or outputs.shape != inputs.shape[:-1]:
