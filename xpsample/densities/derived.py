@@ -12,7 +12,7 @@ from xpsample.densities.positive import exponential, log_normal, weibull
 from xpsample.densities.real import logistic, normal
 
 
-def log_cdf(density: Callable[..., Array], x: ArrayLike, *parameters: ArrayLike) -> Array:
+def log_cdf(density: Callable[..., Array], x: ArrayLike, *parameters: ArrayLike) -> Any:
     """Log probability of values up to `x`: of a left-censored observation.
 
     Parameters
@@ -43,7 +43,7 @@ def log_cdf(density: Callable[..., Array], x: ArrayLike, *parameters: ArrayLike)
     return _tails(density, x, *parameters)[0]
 
 
-def log_survival(density: Callable[..., Array], x: ArrayLike, *parameters: ArrayLike) -> Array:
+def log_survival(density: Callable[..., Array], x: ArrayLike, *parameters: ArrayLike) -> Any:
     """Log probability of values above `x`: of a right-censored observation.
 
     Parameters
@@ -73,7 +73,7 @@ def log_survival(density: Callable[..., Array], x: ArrayLike, *parameters: Array
     return _tails(density, x, *parameters)[1]
 
 
-def log_interval(density: Callable[..., Array], low: ArrayLike, high: ArrayLike, *parameters: ArrayLike) -> Array:
+def log_interval(density: Callable[..., Array], low: ArrayLike, high: ArrayLike, *parameters: ArrayLike) -> Any:
     """Log probability of values from `low` to `high`: of a rounded or interval-censored observation.
 
     Subtract it from the log density of a truncated distribution.
@@ -166,7 +166,7 @@ TAILS: dict[Callable[..., Array], Callable[..., tuple[Array, Array]]] = {
 }
 
 
-def zero_inflated(x: ArrayLike, density: Array, p: ArrayLike) -> Array:
+def zero_inflated(x: ArrayLike, density: Array, p: ArrayLike) -> Any:
     """Log probability of a count that is 0 with probability `p`, and otherwise drawn from a given distribution.
 
     ``log(p + (1 - p) exp(density))`` for x = 0, and otherwise ``log(1 - p) + density``
@@ -201,7 +201,7 @@ def zero_inflated(x: ArrayLike, density: Array, p: ArrayLike) -> Array:
     return xp.where(inflated, xp.where(zero, both, log_p), counted)
 
 
-def mixture(weights: Array, density: Array) -> Array:
+def mixture(weights: Array, density: Array) -> Any:
     """Log density of a mixture, over the last axis.
 
     ``log(sum(weights exp(density)))``

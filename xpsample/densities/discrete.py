@@ -1,11 +1,12 @@
 """Log probabilities of counts and categories."""
 
-from xpsample.core.arrays import Array
+from typing import Any
+
 from xpsample.core.special import log1mexp, log_beta, log_poisson_gamma, logsumexp, softplus
 from xpsample.densities.arguments import ArrayLike, arrays, at_states, counts, only
 
 
-def bernoulli(x: ArrayLike, logits: ArrayLike) -> Array:
+def bernoulli(x: ArrayLike, logits: ArrayLike) -> Any:
     """Log probability of the Bernoulli distribution.
 
     ``-log(1 + exp(-logits))`` for x = 1, and ``-log(1 + exp(logits))`` for x = 0
@@ -33,7 +34,7 @@ def bernoulli(x: ArrayLike, logits: ArrayLike) -> Array:
     return only(xp, counts(xp, x, xp.ones_like(x)), -softplus(xp.where(x == 1.0, -logits, logits)))
 
 
-def binomial(x: ArrayLike, n: ArrayLike, logits: ArrayLike) -> Array:
+def binomial(x: ArrayLike, n: ArrayLike, logits: ArrayLike) -> Any:
     """Log probability of the binomial distribution.
 
     ``log C(n, x) - x log(1 + exp(-logits)) - (n - x) log(1 + exp(logits))``
@@ -70,7 +71,7 @@ def binomial(x: ArrayLike, n: ArrayLike, logits: ArrayLike) -> Array:
     return only(xp, inside, value)
 
 
-def poisson(x: ArrayLike, log_rate: ArrayLike) -> Array:
+def poisson(x: ArrayLike, log_rate: ArrayLike) -> Any:
     """Log probability of the Poisson distribution.
 
     ``x log_rate - exp(log_rate) - log(x!)``
@@ -103,7 +104,7 @@ def poisson(x: ArrayLike, log_rate: ArrayLike) -> Array:
     return only(xp, counts(xp, x), xp.where(positive, value, -xp.exp(xp.where(positive, 0.0, log_rate))))
 
 
-def negative_binomial(x: ArrayLike, mean: ArrayLike, dispersion: ArrayLike) -> Array:
+def negative_binomial(x: ArrayLike, mean: ArrayLike, dispersion: ArrayLike) -> Any:
     """Log probability of the negative binomial distribution, by mean and dispersion.
 
     ``log Gamma(x + d) - log Gamma(d) - log(x!) + d log(d / (mean + d)) + x log(mean / (mean + d))``, where d is the
@@ -139,7 +140,7 @@ def negative_binomial(x: ArrayLike, mean: ArrayLike, dispersion: ArrayLike) -> A
     return only(xp, counts(xp, x), xp.where(positive, value, none))
 
 
-def categorical(x: ArrayLike, logits: ArrayLike) -> Array:
+def categorical(x: ArrayLike, logits: ArrayLike) -> Any:
     """Log probability of the categorical distribution.
 
     ``logits[x] - log(sum(exp(logits)))``
@@ -168,7 +169,7 @@ def categorical(x: ArrayLike, logits: ArrayLike) -> Array:
     return only(xp, counts(xp, x) & (x < logits.shape[-1]), value)
 
 
-def ordered_logistic(x: ArrayLike, location: ArrayLike, cutpoints: ArrayLike) -> Array:
+def ordered_logistic(x: ArrayLike, location: ArrayLike, cutpoints: ArrayLike) -> Any:
     """Log probability of ordered categories: which cutpoints a logistic variable exceeds.
 
     ``log(sigmoid(location - cutpoints[x - 1]) - sigmoid(location - cutpoints[x]))``, with infinite outer cutpoints

@@ -9,7 +9,7 @@ from xpsample.densities.arguments import ArrayLike, arrays, only
 from xpsample.densities.real import cauchy, normal
 
 
-def half_normal(x: ArrayLike, scale: ArrayLike) -> Array:
+def half_normal(x: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of the half-normal distribution: of the absolute value of a normal number with mean 0.
 
     ``-x^2 / (2 scale^2) - log(scale) + log(2 / pi) / 2``
@@ -36,7 +36,7 @@ def half_normal(x: ArrayLike, scale: ArrayLike) -> Array:
     return only(xp, x >= 0.0, normal(x, 0.0, scale) + math.log(2.0))
 
 
-def half_cauchy(x: ArrayLike, scale: ArrayLike) -> Array:
+def half_cauchy(x: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of the half-Cauchy distribution.
 
     ``log(2 / pi) - log(scale (1 + (x / scale)^2))``
@@ -63,7 +63,7 @@ def half_cauchy(x: ArrayLike, scale: ArrayLike) -> Array:
     return only(xp, x >= 0.0, cauchy(x, 0.0, scale) + math.log(2.0))
 
 
-def log_normal(x: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Array:
+def log_normal(x: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Any:
     """Log density of the log-normal distribution.
 
     ``-(log(x) - mean)^2 / (2 sd^2) - log(x sd) - log(2 pi) / 2``
@@ -93,7 +93,7 @@ def log_normal(x: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Array:
     return only(xp, inside, normal(log_x, mean, sd) - log_x)
 
 
-def exponential(x: ArrayLike, rate: ArrayLike) -> Array:
+def exponential(x: ArrayLike, rate: ArrayLike) -> Any:
     """Log density of the exponential distribution.
 
     ``log(rate) - rate x``
@@ -120,7 +120,7 @@ def exponential(x: ArrayLike, rate: ArrayLike) -> Array:
     return only(xp, x >= 0.0, xp.log(rate) - rate * x)
 
 
-def gamma(x: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
+def gamma(x: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Any:
     """Log density of the gamma distribution.
 
     ``shape log(rate) + (shape - 1) log(x) - rate x - log Gamma(shape)``
@@ -150,7 +150,7 @@ def gamma(x: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
     return only(xp, inside, log_poisson_gamma(shape, log_x + xp.log(rate) - xp.log(shape)) - log_x)
 
 
-def inverse_gamma(x: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> Array:
+def inverse_gamma(x: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of the inverse gamma distribution: of 1 / y for y gamma with rate `scale`.
 
     ``shape log(scale) - (shape + 1) log(x) - scale / x - log Gamma(shape)``
@@ -180,7 +180,7 @@ def inverse_gamma(x: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> Array:
     return only(xp, inside, log_poisson_gamma(shape, xp.log(scale) - log_x - xp.log(shape)) - log_x)
 
 
-def weibull(x: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> Array:
+def weibull(x: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of the Weibull distribution.
 
     ``log(shape / x) + shape log(x / scale) - (x / scale)^shape``

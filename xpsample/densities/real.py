@@ -1,13 +1,13 @@
 """Log densities on the real line, on intervals, and on the circle."""
 
 import math
+from typing import Any
 
-from xpsample.core.arrays import Array
 from xpsample.core.special import HALF_LOG_TWO_PI, log1p_square, log_bessel_i0e, log_beta, softplus
 from xpsample.densities.arguments import ArrayLike, arrays, only
 
 
-def normal(x: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Array:
+def normal(x: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Any:
     """Log density of the normal distribution.
 
     ``-(x - mean)^2 / (2 sd^2) - log(sd) - log(2 pi) / 2``
@@ -36,7 +36,7 @@ def normal(x: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> Array:
     return -0.5 * z * z - xp.log(sd) - HALF_LOG_TWO_PI
 
 
-def student_t(x: ArrayLike, df: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Array:
+def student_t(x: ArrayLike, df: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of Student's t distribution.
 
     ``-(df + 1) / 2 log(1 + z^2 / df) - log(scale sqrt(df) B(df / 2, 1 / 2))``, ``z = (x - location) / scale``
@@ -68,7 +68,7 @@ def student_t(x: ArrayLike, df: ArrayLike, location: ArrayLike, scale: ArrayLike
     return -0.5 * (df + 1.0) * tail - constant - xp.log(scale)
 
 
-def cauchy(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Array:
+def cauchy(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of the Cauchy distribution.
 
     ``-log(pi scale (1 + z^2))``, ``z = (x - location) / scale``
@@ -96,7 +96,7 @@ def cauchy(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Array:
     return -log1p_square((x - location) / scale) - xp.log(scale) - math.log(math.pi)
 
 
-def laplace(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Array:
+def laplace(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of the Laplace (double exponential) distribution.
 
     ``-|x - location| / scale - log(2 scale)``
@@ -124,7 +124,7 @@ def laplace(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Array:
     return -xp.abs(x - location) / scale - xp.log(2.0 * scale)
 
 
-def logistic(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Array:
+def logistic(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Any:
     """Log density of the logistic distribution.
 
     ``-z - 2 log(1 + exp(-z)) - log(scale)``, ``z = (x - location) / scale``
@@ -153,7 +153,7 @@ def logistic(x: ArrayLike, location: ArrayLike, scale: ArrayLike) -> Array:
     return -softplus(z) - softplus(-z) - xp.log(scale)
 
 
-def uniform(x: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
+def uniform(x: ArrayLike, low: ArrayLike, high: ArrayLike) -> Any:
     """Log density of the uniform distribution.
 
     ``-log(high - low)``
@@ -179,7 +179,7 @@ def uniform(x: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
     return only(xp, (x >= low) & (x <= high), -xp.log(high - low))
 
 
-def beta(x: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
+def beta(x: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
     """Log density of the beta distribution.
 
     ``(a - 1) log(x) + (b - 1) log(1 - x) - log B(a, b)``
@@ -208,7 +208,7 @@ def beta(x: ArrayLike, a: ArrayLike, b: ArrayLike) -> Array:
     return only(xp, inside, (a - 1.0) * xp.log(safe) + (b - 1.0) * xp.log1p(-safe) - log_beta(a, b))
 
 
-def von_mises(x: ArrayLike, mean: ArrayLike, concentration: ArrayLike) -> Array:
+def von_mises(x: ArrayLike, mean: ArrayLike, concentration: ArrayLike) -> Any:
     """Log density of the von Mises distribution on the circle.
 
     ``concentration cos(x - mean) - log(2 pi I_0(concentration))``

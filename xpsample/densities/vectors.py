@@ -1,13 +1,13 @@
 """Log densities of vectors and matrices, whose last axes are summed over."""
 
 import math
+from typing import Any
 
-from xpsample.core.arrays import Array
 from xpsample.core.special import HALF_LOG_TWO_PI, log_gamma, logsumexp
 from xpsample.densities.arguments import ArrayLike, arrays, counts, only
 
 
-def dirichlet(x: ArrayLike, concentration: ArrayLike) -> Array:
+def dirichlet(x: ArrayLike, concentration: ArrayLike) -> Any:
     """Log density of the Dirichlet distribution.
 
     ``sum((concentration - 1) log(x)) + log Gamma(sum(concentration)) - sum(log Gamma(concentration))``
@@ -38,7 +38,7 @@ def dirichlet(x: ArrayLike, concentration: ArrayLike) -> Array:
     return only(xp, xp.all(inside, axis=-1), xp.sum((concentration - 1.0) * log_x, axis=-1) + constant)
 
 
-def multinomial(x: ArrayLike, logits: ArrayLike) -> Array:
+def multinomial(x: ArrayLike, logits: ArrayLike) -> Any:
     """Log probability of the multinomial distribution.
 
     ``log((sum(x))!) - sum(log(x!)) + sum(x (logits - log(sum(exp(logits)))))``
@@ -70,7 +70,7 @@ def multinomial(x: ArrayLike, logits: ArrayLike) -> Array:
     return only(xp, xp.all(inside, axis=-1), xp.sum(x * gaps, axis=-1) + ways)
 
 
-def multivariate_normal(x: ArrayLike, mean: ArrayLike, cholesky: ArrayLike) -> Array:
+def multivariate_normal(x: ArrayLike, mean: ArrayLike, cholesky: ArrayLike) -> Any:
     """Log density of the multivariate normal distribution, by the Cholesky factor of its covariance.
 
     ``-|z|^2 / 2 - sum(log(diag(L))) - k log(2 pi) / 2``, where z solves ``L z = x - mean``
@@ -105,7 +105,7 @@ def multivariate_normal(x: ArrayLike, mean: ArrayLike, cholesky: ArrayLike) -> A
     return -0.5 * xp.sum(z * z, axis=-1) - log_diagonal - x.shape[-1] * HALF_LOG_TWO_PI
 
 
-def lkj(cholesky: ArrayLike, eta: ArrayLike) -> Array:
+def lkj(cholesky: ArrayLike, eta: ArrayLike) -> Any:
     """Log density of the LKJ distribution of correlation matrices, by the Cholesky factor.
 
     ``sum over i of (k - 1 - i + 2 (eta - 1)) log(L[i, i])``, i = 1, ..., k - 1, minus the log of its integral
