@@ -44,6 +44,7 @@ def test_another_bias():
         xps.BoundedBias(1.0)
 
 
+@pytest.mark.slow
 def test_one_chain():
     kernel = xps.sample(gaussian(np.eye(5)), ULA(), np.zeros(5), 1, seed=1).kernel
     assert 0.025 < largest_bias(kernel, np.eye(5)) < 0.06

@@ -37,6 +37,7 @@ def steps_per_draw(batch):
     return 1 + 2 * np.sum((1 - lags / batch) * RHO**lags)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("chains", "batch"), [(1, 37), (4, 150), (128, 300)])
 @pytest.mark.parametrize("sd", [1.0, 1e-3])
 def test_the_way_from_one_independent_draw_to_the_next(chains, batch, sd):
@@ -52,6 +53,7 @@ def test_it_is_the_radius_at_least():
     assert of_autoregressions(8, dim=10_000, steps=100) == pytest.approx(100.0, rel=0.05)
 
 
+@pytest.mark.slow
 def test_chains_that_diverge_do_not_count():
     assert of_autoregressions(16, stuck=3) == pytest.approx(of_autoregressions(16), rel=0.15)
     assert of_autoregressions(4, stuck=4) == pytest.approx(10.0, rel=1e-3)  # sqrt(dim)
@@ -76,11 +78,13 @@ def test_correlations_that_the_metric_leaves_lengthen_it():
     assert length(target, x0, MCLMC(mass=xps.DenseMetric())) < 1.5 * math.sqrt(20)
 
 
+@pytest.mark.slow
 def test_with_a_step_size_it_is_in_the_units_of_that():
     target, x0 = gaussian(1e4 * np.eye(20)), 0.01 * normals(16, 20)
     assert length(target, x0, MCLMC(0.05)) == pytest.approx(0.01 * math.sqrt(20), rel=0.3)
 
 
+@pytest.mark.first_cases(1)
 def test_every_library_and_every_group(library):
     x0, kernel = normals(2, 8, 5), MCLMC()
     settings = {"warmup": 50, "seed": xps.Portable(1), "progress": False}

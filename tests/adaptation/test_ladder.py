@@ -31,6 +31,7 @@ def test_equal_parts_of_a_barrier():
     np.testing.assert_allclose(equal_parts(numpy_xp, np.asarray([1.0, 0.0]), np.asarray([0.5])), [])
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("hottest", [0.01, 0.2])
 def test_the_ladder_of_a_normal_target_is_geometric(hottest):
     """Swaps of N(0, I / beta) are rejected alike where betas have equal ratios; from any other ladder, too."""
@@ -52,6 +53,7 @@ def test_the_ladder_of_a_normal_target_is_geometric(hottest):
         np.testing.assert_allclose(rejected, rejected.mean(), atol=0.04)
 
 
+@pytest.mark.slow
 def test_the_barrier_is_that_of_theory():
     """sqrt(dim / (2 pi)) log(1 / hottest) between normals of many rungs, in high dimension; and so many rungs."""
     dim, hottest = 50, 0.3
@@ -113,6 +115,7 @@ def test_a_geometric_ladder_swaps_less_evenly_on_the_bridge():
     assert rejected[-1] - rejected.mean() > 0.15
 
 
+@pytest.mark.slow
 def test_without_swaps_the_modes_are_missed(monkeypatch):
     monkeypatch.setattr(tempering, "swap_log_ratio", lambda betas, density: density[1:] * 0.0 - np.inf)
     with pytest.warns(ConvergenceWarning, match="neighbours on the ladder of 18 temperatures reject 100%"):
@@ -132,6 +135,7 @@ def test_too_few_rungs_are_said_and_how_many_would_do():
     assert found.value > 0.8 and f"Ladder(rungs={needed})" in found.advice
 
 
+@pytest.mark.first_cases(1)
 def test_the_same_ladder_on_every_library(library):
     x0 = np.random.default_rng(3).normal(size=(6, 3))
     kernel = xps.ParallelTempering(xps.RWM(), Ladder(3))
@@ -175,6 +179,7 @@ def test_repellence_goes_around_a_ladder_that_is_tuned():
     assert np.all(np.isfinite(trace.draws)) and np.all(trace.state.base.swap_rates > 0)
 
 
+@pytest.mark.slow
 def test_annealing_takes_the_ladder_of_a_bridge():
     """From N(0, 9) to N(0, 0.09): log Z is right, and the log weights vary less than on a linear ladder."""
     dim, wide, narrow, chains, steps = 2, 3.0, 0.3, 400, 60

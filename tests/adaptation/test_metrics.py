@@ -25,12 +25,14 @@ def tuned(kernel, chains=32, warmup=None, precision=PRECISION):
     return xps.sample(gaussian(precision), kernel, x0, 1, warmup=warmup, seed=xps.Portable(1), progress=False).kernel
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", [HMC, NUTS])
 def test_dense_masses(kernel):
     assert left(tuned(kernel(), warmup=120).mass, PRECISION, inverse=True) > 300
     assert left(tuned(kernel(mass=xps.DenseMetric()), warmup=120).mass, PRECISION, inverse=True) < 3
 
 
+@pytest.mark.slow
 def test_dense_preconditioners():
     assert left(tuned(MALA()).preconditioner, PRECISION) > 300
     assert left(tuned(MALA(preconditioner=xps.DenseMetric())).preconditioner, PRECISION) < 3
@@ -38,6 +40,7 @@ def test_dense_preconditioners():
     assert left(tuned(MALA(preconditioner=xps.DenseMetric(inverse=True))).preconditioner, PRECISION) > 300
 
 
+@pytest.mark.slow
 def test_dense_without_scores():
     precision = rotated(4, 100.0)
     kernel = tuned(RWM(covariance=xps.DenseMetric()), precision=precision)

@@ -85,6 +85,7 @@ def test_independent_proposals(chains):
     assert accepted(run(gaussian(np.diag(1 / variance)), IndependentMH(0.0, 10 * variance), x0)) < 0.2  # a twin
 
 
+@pytest.mark.slow
 def test_independent_proposals_with_correlations():
     covariance = np.asarray([[1.0, 0.9], [0.9, 1.0]])
     target, x0 = gaussian(np.linalg.inv(covariance)), normals(16, 2)
@@ -93,6 +94,7 @@ def test_independent_proposals_with_correlations():
     assert not unset(IndependentMH(0.0)) and not unset(IndependentMH(covariance=2.0))
 
 
+@pytest.mark.first_cases(1)
 def test_values_agree_on_every_library(library):
     x0, matrix = np.where(normals(8, 6) > 0, 1.0, -1.0), couplings(6, 0.4)
     settings = {"warmup": 60, "seed": xps.Portable(1), "progress": False}

@@ -119,6 +119,7 @@ class Twice(Kernel):
         return ChainState(point), info
 
 
+@pytest.mark.slow
 def test_what_a_kernel_caches_is_not_shared():
     """A program of a step size of 0.1 took what the kernel had computed of it for every other step size."""
     x, target = positions(False), xps.Target(lambda x: -0.5 * (x * x).sum(-1))
@@ -128,6 +129,7 @@ def test_what_a_kernel_caches_is_not_shared():
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_numbers_that_are_no_arguments_make_programs_of_their_own(blocks):
     x, target = positions(False), xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
     for kernel in (xps.HMC(0.1, 2), xps.HMC(0.1, 3), xps.HMC(jax.numpy.float32(0.1), 3), xps.HMC(0.2, 3)):
@@ -135,6 +137,7 @@ def test_numbers_that_are_no_arguments_make_programs_of_their_own(blocks):
     assert len(blocks) == 3
 
 
+@pytest.mark.slow
 def test_rows_of_a_batch_are_an_argument(blocks):
     def rows(seed):
         return jax.numpy.asarray(np.random.default_rng(seed).normal(size=(50, 2)), dtype=np.float32)

@@ -118,6 +118,7 @@ def test_a_second_data_set_of_the_same_shapes_compiles_nothing(executables, name
         assert not np.array_equal(ours, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [xps.Laplace(), xps.Pathfinder()], ids=["Laplace", "Pathfinder"])
 def test_approximations_of_a_second_data_set_compile_nothing(executables, method):
     x = jax.numpy.asarray(np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32))
@@ -128,6 +129,7 @@ def test_approximations_of_a_second_data_set_compile_nothing(executables, method
     np.testing.assert_allclose(np.asarray(found.mean), 0.0, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_python_values_among_the_data_are_constants():
     """A shape, a name or a flag works whatever the number of chains, and with autodiff; each has its own program."""
 
@@ -160,6 +162,7 @@ def walk(bound, x, steps=20):
     return np.asarray(rows[0])
 
 
+@pytest.mark.slow
 def test_a_target_with_other_data_is_not_mixed_up_with_the_first():
     bound, x = bind(ROWS)
     first = walk(bound, x)
@@ -170,6 +173,7 @@ def test_a_target_with_other_data_is_not_mixed_up_with_the_first():
     assert np.array_equal(walk(bound, x), first)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("source", [Native(5), xps.Portable(5)], ids=["native", "portable"])
 def test_a_block_that_reaches_into_a_second_chunk_of_noise_has_that_chunk_too(source):
     # 100,000 chains: a chunk is one step. Where its numbers were used again the chains of these blocks would differ.

@@ -43,6 +43,7 @@ def test_a_run_asks_for_all_digits_and_leaves_the_setting_alone(target, seen):
     assert seen == {"highest"} and precision() is None
 
 
+@pytest.mark.slow
 def test_a_users_setting_stands(target, seen):
     with jax.default_matmul_precision("tensorfloat32"):
         xps.sample(target, xps.MALA(0.1), jnp.zeros((2, 2)), 5, seed=1, progress=False)

@@ -37,6 +37,7 @@ def lowered(monkeypatch):
     return texts
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", [n if n in FIRST_TIER else pytest.param(n, marks=pytest.mark.slow) for n in SCENARIOS])
 def test_programs_are_lowered_for_cuda(lowered, name):
     """The block of steps, the start, and what a target's functions are called by; all of it is in their texts."""

@@ -29,6 +29,7 @@ def like(request):
 words = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # JAX compiles in the first
 @given(st.tuples(words, words), st.lists(st.tuples(words, words), min_size=16, max_size=16))
 def test_threefry_is_that_of_jax(key, counters):
@@ -83,6 +84,7 @@ def test_noise_drawn_ahead_is_that_drawn_in_its_place(spec, spread, like, monkey
     assert np.unique(drawn).size == drawn.size  # no step and no place has the number of another
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)  # JAX compiles in some
 @given(
     st.sampled_from([16, 64, 100]).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1), st.integers(1, n))),
@@ -101,6 +103,7 @@ def test_the_rows_that_a_block_needs_are_drawn_and_no_others(span, segment):
     assert first - part < drawn[0] and drawn[-1] < stop + part
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("ahead", [True, False])
 def test_noise_is_normal_and_independent_over_steps_places_and_streams(ahead, like):

@@ -26,6 +26,7 @@ def module(seed=0):
     return Scaled(eqx.nn.Linear(2, 1, key=jax.random.key(seed), dtype=jnp.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.first_tier
 def test_a_number_among_the_inputs_is_the_same_for_all():
     """Such as the noise level of a score network, beside rows."""
@@ -35,6 +36,7 @@ def test_a_number_among_the_inputs_is_the_same_for_all():
     np.testing.assert_allclose(network(ROWS, jnp.full(len(ROWS), 0.5), parameters), expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.first_tier
 def test_the_density_is_the_likelihood_times_all_priors():
     def log_likelihood(net, data):

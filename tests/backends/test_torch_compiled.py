@@ -84,6 +84,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("target", [gaussian, banana])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_compiled_run_is_the_same_chain(traced, target, kernel):

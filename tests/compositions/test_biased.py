@@ -57,6 +57,7 @@ def repellent(base):
     return xps.SRMC(base, 0.5, Frozen(), xps.Untilted(), np.asarray([1.5, -1.0, 0.5]))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "make",
     [
@@ -155,6 +156,7 @@ POSTERIOR = xps.posterior(  # of variance 1 / 4
 NEAR = 0.5 * np.random.default_rng(1).normal(size=(4000, 1))
 
 
+@pytest.mark.slow
 def test_swaps_by_densities_of_batches():
     """They give more variance than the noise of the batches does."""
     ula, sgld, betas = xps.ULA(0.005), xps.Minibatch(xps.ULA(0.005), 4), (1.0, 0.3)
@@ -192,6 +194,7 @@ def test_moves_of_real_positions_leave_a_finite_space(kernel):
         runs_or_is_refused(RAGGED, tree(Trusted(kernel)), "native", 3)
 
 
+@pytest.mark.slow
 def test_a_memory_that_counts_steps_is_no_bias():
     """ACS's cycle goes on through sweeps, rungs and levels: it is INVARIANT whatever the step."""
     for kernel in (xps.HiSS(xps.ACS(Cosine(0.8, 3)), 1.0, 1, 2), xps.ParallelTempering(xps.ACS(Cosine(0.8, 3)), BETAS)):

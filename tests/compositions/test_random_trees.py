@@ -121,6 +121,7 @@ FEW = st.sampled_from([3, 3, 3, 1])
 FIXED: Any = {"derandomize": True, "deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 
 
+@pytest.mark.slow
 @settings(max_examples=80, **FIXED)
 @given(compositions(), NOISES, FEW)
 def test_random_trees_keep_what_they_claim_or_are_refused(composition, noise, few):
@@ -153,6 +154,7 @@ def same_elsewhere(library: Any, setting: Setting, tree: Tree, few: int) -> None
 ELSEWHERE = pytest.mark.parametrize("library", ["torch", "array_api_strict"], indirect=True)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 @ELSEWHERE
 @settings(max_examples=60, **FIXED)

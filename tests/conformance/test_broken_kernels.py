@@ -194,6 +194,7 @@ class Forgetful(Kernel):
         return ChainState(point), Info(ones, ones > 0, ones < 0, target.costs.evaluate)
 
 
+@pytest.mark.slow
 def test_hidden_state_is_caught():
     from tests.conftest import open_library, x64
 

@@ -37,10 +37,12 @@ NUTS_TWINS = {
 }
 
 
+@pytest.mark.slow
 def test_nuts_passes():
     assert outcome("nuts", nuts.NUTS(0.6, max_depth=4)).passed
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("fault", NUTS_TWINS)
 def test_a_broken_nuts_is_caught(fault):
@@ -71,6 +73,7 @@ MCLMC_TWINS = {
 }
 
 
+@pytest.mark.slow
 def test_mams_and_mclmc_pass():
     assert outcome("mams", mams.MAMS(1.0, 3.3)).passed
     assert outcome("mclmc", mclmc.MCLMC(0.3, 1.5)).passed

@@ -12,6 +12,7 @@ from xpsample.conformance.checks import check_all, reference
 from xpsample.core.devices import device_dtypes
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(timing, "KERNELS", {"RWM": timing.KERNELS["RWM"]})
     path = tmp_path / "report.md"

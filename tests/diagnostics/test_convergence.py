@@ -84,6 +84,7 @@ def test_libraries_agree(xp, diagnostic):
     np.testing.assert_allclose(np.asarray(result), diagnostic(draws.astype(np.float64)), rtol=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("diagnostic", DIAGNOSTICS)
 @pytest.mark.first_cases(1)
 def test_traces_under_jit(diagnostic):

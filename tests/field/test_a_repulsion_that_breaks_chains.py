@@ -29,6 +29,7 @@ def run(target, kernel, x0, draws, **settings):
         return xps.sample(target, kernel, x0, draws, seed=1, progress=False, **settings)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("base", [xps.RWM, xps.MALA], ids=lambda base: base.__name__)
 def test_a_positive_scale(base):
     """Right, or the tilt is the first thing that the run tells of. (MALA alone is stuck from starts further out.)"""

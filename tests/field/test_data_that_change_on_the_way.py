@@ -110,6 +110,7 @@ def periodic(xp, offset):
     return xps.Target(log_density, data={"t": offset + since, "y": y})
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("name", ["torch", "jax"])
 def test_dates_that_lose_their_fraction_are_named(name):

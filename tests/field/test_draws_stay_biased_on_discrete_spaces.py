@@ -65,6 +65,7 @@ def test_the_draws_are_the_targets(base, alpha):
     assert isinstance(trace.state, SRMCState)
 
 
+@pytest.mark.slow
 def test_a_model_with_discrete_parameters():
     """z is a bit, k one of three and mu normal given them: the mixed scores have mean 0, and the draws are right."""
 

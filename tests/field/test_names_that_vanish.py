@@ -110,6 +110,7 @@ def legal(names):
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=8, derandomize=True)
 @given(st.lists(NAMES, min_size=1, max_size=4, unique_by=exported).filter(legal))
 @example(["A", "a", "B", "b"])

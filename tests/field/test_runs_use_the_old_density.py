@@ -438,6 +438,7 @@ def test_steps():
     assert np.abs(first - walk(target)).max() > 0.1
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("executor", [None, concurrent.futures.ThreadPoolExecutor])
 def test_shards(executor):
     target = xps.Target(lambda x: bowl(x, centre))

@@ -15,6 +15,7 @@ def check(name, kind, cases, folder, monkeypatch):
     assert found["fine"] > cases // 10
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "command"])
 def test_a_few(kind, tmp_path, monkeypatch):
     check("numpy", kind, 60, tmp_path, monkeypatch)

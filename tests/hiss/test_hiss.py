@@ -66,6 +66,7 @@ def test_the_target_is_invariant(name, kernel):
     assert np.mean(trace.run_statistics.moved) > 0.2
 
 
+@pytest.mark.slow
 @every_smoothing
 def test_colors_of_the_target_hold_inside(smoothing):
     """The noise adds a product density, so that variables of one color stay independent: exact on all 64 states.

@@ -87,6 +87,7 @@ def test_stationary_law_with_a_laplace_factor():
     assert target / unsmoothed > 1.06  # so that the two bounds above tell the two laws apart
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("g", [IsotropicTV((1, 2), 12), AnisotropicTV((1, 2), 12)], ids=["isotropic", "anisotropic"])
 @pytest.mark.first_cases(1)
 def test_total_variation_of_two_pixels(g):

@@ -330,6 +330,7 @@ def test_public_names_are_there_and_sorted():
     assert len(set(xpsample.__all__)) == len(xpsample.__all__)
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_core_its_data_and_every_backend(tmp_path):
     if importlib.util.find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed, so no wheel can be built here without the network")

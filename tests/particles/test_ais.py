@@ -64,6 +64,7 @@ class Late(AIS):
         return new._replace(log_weight=super().step(target, ahead, noise)[0].log_weight), info
 
 
+@pytest.mark.slow
 def test_a_weight_taken_too_late_is_caught():
     inside, off, _ = covered(*anneal_bits(Late(GWG(), BETAS)))
     assert inside < 0.5 * BATCHES

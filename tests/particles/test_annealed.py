@@ -104,6 +104,7 @@ LIMIT = chi2.isf(1e-6, BINS - 1)
 """Error probability 1e-6, seed fixed."""
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("base", [MALA(0.6), HMC(0.8, 2), RWM(1.5)], ids=["MALA", "HMC", "RWM"])
 def test_smoothed_mixture_from_its_score(base):
     statistic, share = misfit(base)
@@ -123,6 +124,7 @@ class Halved(LineIntegral):
         return 0.5 * super().acceptance_correction(*args)
 
 
+@pytest.mark.slow
 def test_a_wrong_acceptance_is_seen():
     assert misfit(MALA(0.6), Halved())[0] > 3 * LIMIT
 
@@ -217,6 +219,7 @@ def test_steps_of_chains_of_their_own(library):
         np.testing.assert_allclose(both[:, k], alone, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_how_large_a_step_may_be():
     """Pure noise in 784 dimensions: ULA's variance is 1 / (1 - tau^2), and MALA's log ratio has the mean -2 tau^6 d.
 

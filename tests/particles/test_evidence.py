@@ -83,6 +83,7 @@ def test_a_finite_space():
     assert abs(found.value - np.sum(np.log1p(np.exp(field)))) < 4 * found.standard_error < 0.3
 
 
+@pytest.mark.first_cases(1)
 def test_the_same_on_every_library(library):
     xp = library.xp
     wide = xps.Target(lambda x: -0.5 * xp.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)

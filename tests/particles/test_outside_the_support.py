@@ -77,6 +77,7 @@ def test_starts_outside_the_support_have_weight_zero(declared, library):
     assert abs(found.value - math.log(0.5)) < 5 * found.standard_error < 0.2
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("options", [{"betas": BETAS}, {"ess": 0.8}], ids=str)
 def test_particles_outside_the_support_are_lost(options, library):
     target = xps.Bridge(gaussian(np.eye(1)), truncated(constrained=True))

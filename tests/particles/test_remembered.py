@@ -106,6 +106,7 @@ class TestAgainstClosedForms:
         np.testing.assert_allclose(2 * found.variance, expected.variance, rtol=1e-12)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("moves", [4, 20])
 def test_the_variance_is_that_of_runs(moves):
     """Of 100 runs, which tell their variance to 14 %; the formula is good to a factor of two."""
@@ -116,6 +117,7 @@ def test_the_variance_is_that_of_runs(moves):
     assert 0.5 < ratio < 2.0
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("moves", [1, 15])
 def test_too_few_moves_have_the_finding(library, moves):
     """Of one run: log Z is 1.4 too low on average with one move, and right with 15."""
@@ -153,6 +155,7 @@ def two_exponentials(x):
     return -0.5 * np.sum(x**2, axis=-1) / 2.25 - 0.5 * np.sum(((SEEN - mean) / 0.1) ** 2, axis=-1)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("settings", "share"), [({"moves": 1}, (1.0, 1.0)), ({"moves": 3}, (0.8, 1.0)), ({}, (0.0, 0.0))], ids=str
 )

@@ -79,6 +79,7 @@ class Floors(Resampling):
         return xp.where(xp.arange(weights.shape[-1]) < certain, exact, drawn)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("scheme", [Left(), Floors()], ids=repr)
 def test_biased_schemes_are_caught(scheme):
     assert off(counts(scheme, WEIGHTS), WEIGHTS) > 20

@@ -83,6 +83,7 @@ def test_the_set_is_the_last_but_one_axis():
         np.testing.assert_allclose(both[:, i], alone, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_only_the_stochastic_form_keeps_the_target():
     """From exact draws of N(0, 1): 4,000 sets of 4 particles, 5 standard errors, error probability 6e-7.
 

@@ -93,6 +93,7 @@ def small_runs(kernel, x0, **options):
     return ratio, (np.mean(ratio) - 1.0) / (np.std(ratio, ddof=1) / math.sqrt(len(ratio)))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", [xps.MALA(), xps.HMC(steps=3)], ids=["MALA", "HMC"])
 def test_weights_of_tuned_kernels_are_unbiased(kernel):
     """Each of 300 runs has a pilot of its own. Their mean is within 4.5 errors of 1, 7 times in a million it is not."""
@@ -110,6 +111,7 @@ class Greedy(AIS):
         return super().step(target, state, low)
 
 
+@pytest.mark.slow
 def test_weights_of_a_kernel_that_is_not_invariant_are_caught():
     _, off = small_runs(Greedy(xps.MALA(), COARSE), start(300, 10), warmup=23)
     assert abs(off) > 6
@@ -210,6 +212,7 @@ def test_the_same_values_on_every_library(library, kernel):
     np.testing.assert_allclose(library.host(theirs.state.point.x), ours.state.point.x, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", [TemperedSMC(xps.HMC(), BETAS, moves=1), AIS(xps.HMC(), BETAS)], ids=["SMC", "AIS"])
 def test_a_run_goes_on_from_a_checkpoint(tmp_path, kernel):
     x0 = start(2, 10)

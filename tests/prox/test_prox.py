@@ -47,6 +47,7 @@ def test_a_line_with_ties_and_a_scale_of_nothing(shape):
     np.testing.assert_allclose(prox(NUMPY, y, 0.2), want, atol=1e-9)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("scale", [0.05, 0.5, 2.0])
 def test_anisotropic_prox_solves_the_quadratic_program(library, scale):
     x = images()
@@ -77,6 +78,7 @@ def test_isotropic_prox_is_that_of_another_library(library, scale):
     assert np.all(g.gap(numpy_xp, x, got, scale) < 3e-3)
 
 
+@pytest.mark.slow
 def test_the_gap_bounds_the_error_and_shrinks():
     x, scale = images((12, 9)), 1.0
     exact = IsotropicTV((12, 9), 20_000).prox(NUMPY, x, scale)

@@ -38,6 +38,7 @@ def sampled(callback=None, **settings):
     return xps.sample(TARGET, xps.MALA(0.5), X0, 600, **settings)
 
 
+@pytest.mark.slow
 def test_callbacks_see_the_draws_so_far_and_change_nothing(monkeypatch):
     monkeypatch.setattr(loop, "SECONDS", 1e-9)
     callback = Looking()

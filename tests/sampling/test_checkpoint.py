@@ -44,6 +44,7 @@ from xpsample.trace.recorders import Recorder
 from xpsample.zoo.gaussian import gaussian
 
 
+@pytest.mark.slow
 def test_extended_run_equals_one_run(tmp_path, library):
     theta = Record("theta", lambda state: {"theta": state.theta})
     recorders = (Draws(), Statistics(), Moments(), BatchMeans(7), theta)
@@ -198,6 +199,7 @@ class Slow(NoiseSource):
         return self.source.describe()
 
 
+@pytest.mark.slow
 def test_the_seconds_of_a_resumed_run_are_those_of_all_its_steps(tmp_path, monkeypatch):
     clock, save = [0.0], SavedRun._save
 
@@ -312,6 +314,7 @@ def test_load_of_a_run_that_saves_at_the_same_time(saved, monkeypatch):
     np.testing.assert_array_equal(load(saved).draws, more().draws)
 
 
+@pytest.mark.slow
 def test_resuming_holds_the_draws_once(tmp_path):
     """A peak of one and a half times the draws: the buffers of the run, and no second copy of them."""
     make = partial(run, 2000, tmp_path, np.zeros((1000, 2)), RWM(1.0), recorders=[Draws()])

@@ -81,6 +81,7 @@ HOLDING = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", ["sample", "fit"])
 def test_a_process_that_was_killed_leaves_a_lock_that_is_free(tmp_path, kind):
@@ -114,6 +115,7 @@ THREE = """
 """
 
 
+@pytest.mark.slow
 def test_three_processes_in_one_directory(tmp_path):
     """Each run is whole, or refused before its first step; what is left belongs to one of them."""
     seeds, command = (1, 1, 2), [sys.executable, "-c", textwrap.dedent(THREE)]
@@ -132,6 +134,7 @@ def test_three_processes_in_one_directory(tmp_path):
         np.testing.assert_array_equal(load(tmp_path / str(number)).draws, expected[seed])
 
 
+@pytest.mark.slow
 def test_without_locks_the_last_to_save_wins_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "fcntl", None)
     calls, other = [], partial(run, 600, Checkpoint(tmp_path, every=0))
@@ -418,6 +421,7 @@ def means_the_same(one, other):
         return False
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("pattern", [INDEX, "state-*", "rows-*"])
 def test_every_damage_is_one_error_that_names_the_file(saved, pattern):
     path = saved

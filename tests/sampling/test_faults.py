@@ -39,6 +39,7 @@ def test_what_saves_ask_of_the_disk(entry, saves, each_save, pieces, tmp_path):
     assert Counter(call.split()[0] for call in layer.calls) == Counter(each) + lock + Counter(mkdir=saves)
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_call_of_a_run(fault, tmp_path):

@@ -31,6 +31,7 @@ def kill(library, kills, *names):
     return sum(row["kills"] for row in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [("sr-hmc-stable", "warm-up"), pytest.param(("mala", "fit", "store"), marks=pytest.mark.slow)], ids=len
 )

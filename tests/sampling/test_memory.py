@@ -35,6 +35,7 @@ def test_memory_of_a_moments_run_is_flat():
     np.testing.assert_allclose(moments.variance, 1, atol=0.15)
 
 
+@pytest.mark.slow
 def test_a_summary_takes_little_memory_beside_the_draws(monkeypatch):
     """Columns are worked on some at a time: a summary of 2.5 GB of draws needed over 24 GB, and ended the process."""
     monkeypatch.setattr(stored, "WORKED", 2**16)

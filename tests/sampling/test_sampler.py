@@ -44,6 +44,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_draws_are_those_of_sample(name, kernel):
@@ -73,6 +74,7 @@ def test_the_draws_are_those_of_sample(name, kernel):
         assert again.run_statistics.evaluations == once.run_statistics.evaluations
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("kernel", ["given", "hmc", "nuts", "srmc"])
 def test_on_jax_a_later_call_traces_nothing(kernel):

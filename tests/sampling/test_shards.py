@@ -122,6 +122,7 @@ def test_each_shard_is_a_run_of_its_own():
     assert np.isclose(trace.run_statistics.evaluations["score"], scores, rtol=1e-12)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "executor",
     [
@@ -247,6 +248,7 @@ def test_what_recorders_and_kernels_ask_for_is_asked_of_the_tuned_kernel():
         run(TARGET, xps.SRMC(MALA), recorders=[Repellence(limit=1e-6)])
 
 
+@pytest.mark.slow
 def test_the_path_of_the_warm_up():
     pytest.importorskip("matplotlib")
     trace = run(TARGET, xps.MALA(), draws=20)  # of three, two and two chains
@@ -277,6 +279,7 @@ def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
 # ---- workers that are lost, and runs that end early --------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_lost_worker_ends_the_call_and_the_same_call_resumes(tmp_path, by):
     target = xps.Target(log_density, score=partial(stop_flag, by, tmp_path / "lost"))

@@ -55,6 +55,7 @@ def same_traces(library, stored, kept):
     assert stored.diagnose() == kept.diagnose()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("burn_in", "thinning"), [(0, 1), (10, 3)])
 def test_rows_on_the_disk_are_those_in_memory(tmp_path, library, burn_in, thinning):
     settings = {"burn_in": burn_in, "thinning": thinning}
@@ -124,6 +125,7 @@ def test_a_compiled_run_has_one_program(tmp_path):
 # ---- killed, stopped and resumed ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_extended_run_equals_one_run(tmp_path, library, monkeypatch):
     whole = run(library, 200, burn_in=10, thinning=2)
     settings = {"burn_in": 10, "thinning": 2, "checkpoint": xps.Checkpoint(tmp_path / "saved", every=0.0)}
@@ -229,6 +231,7 @@ def test_another_checkpoint_does_not_begin_anew_in_the_place_of_draws(tmp_path):
     same(library, again.draws[...], run(library, 80).draws)
 
 
+@pytest.mark.slow
 def test_every_write_that_fails_leaves_the_draws_before_it(tmp_path, monkeypatch):
     """Also where arrays of a group have rows already that the others lack."""
     pytest.importorskip("arviz_base")
@@ -275,6 +278,7 @@ def test_two_runs_are_kept_apart(tmp_path):
         run(library, 20, where)
 
 
+@pytest.mark.slow
 def test_a_short_run_takes_little_room_and_can_be_extended(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "CHUNK", 2**23)
     library, where, saved = open_library("numpy", "float64"), tmp_path / "run.zarr", tmp_path / "saved"

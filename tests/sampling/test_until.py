@@ -35,6 +35,7 @@ def test_a_run_stops_when_its_ess_and_rhat_are_enough():
     assert n < more < 50_000
 
 
+@pytest.mark.slow
 def test_every_group_has_to_have_enough():
     x0 = np.broadcast_to(STARTS, (2, 4, 2)).copy()
     slow = run(x0=x0, kernel=xps.MALA(np.array([[0.1], [0.5]])), until=xps.Until(ess=2000)).draws.shape[0]
@@ -47,6 +48,7 @@ def test_a_run_that_never_has_enough_makes_all_draws_and_says_so():
     assert trace.draws.shape[0] == 1500
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("seed", [1, xps.Portable(1)], ids=["native", "portable"])
 def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, seed, monkeypatch):
     x0, limits = library.array(STARTS), xps.Until(ess=3000)
@@ -62,6 +64,7 @@ def test_a_stopped_run_goes_on_and_stops_where_it_would_have(library, tmp_path, 
     assert once_more.draws.shape[0] == n and once_more.run_statistics.steps == n
 
 
+@pytest.mark.slow
 def test_draws_are_looked_at_less_and_less_often(monkeypatch):
     looks = []
     monkeypatch.setattr(until, "worst", lambda draws, *_: looks.append(len(draws)) or (0.0, 2.0))

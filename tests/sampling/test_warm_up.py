@@ -36,6 +36,7 @@ def starts(*chains):
     return np.random.default_rng(0).normal(size=(*chains, 3))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
 def test_a_user_gives_nothing(kernel):
     trace = xps.sample(gaussian(), kernel(), starts(32), 400, seed=1)
@@ -66,6 +67,7 @@ def test_every_library_tunes_to_the_same_values(library):
         np.testing.assert_allclose(library.host(there.warmup[name]), path, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
 def test_groups_tune_as_each_would_alone(kernel):
     """Bit for bit, given the same noise."""
@@ -354,6 +356,7 @@ def test_a_warm_up_goes_on_while_chains_are_on_their_way():
     np.testing.assert_array_equal(single[0].point.x, trace.draws[0])
 
 
+@pytest.mark.slow
 def test_chains_that_stay_where_they_are_need_no_second_warm_up():
     for kernel in (xps.RWM(), xps.HMC()):
         trace = xps.sample(gaussian(), kernel, starts(8) * SD, 20, seed=1)
@@ -374,6 +377,7 @@ def test_a_warm_up_that_never_arrives_ends_and_says_so():
     assert "warmup" in [finding.kind for finding in trace.diagnose()]
 
 
+@pytest.mark.slow
 def test_a_second_warm_up_is_resumed(tmp_path):
     calls = [0]
 

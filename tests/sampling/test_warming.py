@@ -46,6 +46,7 @@ def begun_again(trace):
     return [chain for finding in trace.diagnose() if finding.kind == "restart" for (chain,) in finding.chains]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_warm_up_goes_on_while_chains_lag(seed, monkeypatch):
     """Chains leave the lower mode after some hundred steps each; the wrong variant does not look at them.

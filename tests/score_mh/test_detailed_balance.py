@@ -48,6 +48,7 @@ def trained():
     return tree.map(to_host, found.parameters)
 
 
+@pytest.mark.slow
 def test_detailed_balance_on_a_grid(trained):
     """log a(x', x) - log a(x, x') against log r: within 0.1 on [-3, 3]^2, 0.01 in the mean over p(x) q(x' | x)."""
     q, grid = LangevinProposal(STEP), np.linspace(-3, 3, 61)

@@ -107,6 +107,7 @@ def draws(rng, rows):
     return CENTRES[rng.integers(2, size=rows)] + SPREAD * rng.standard_normal((rows, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("loss", "sigmas", "bound"),

@@ -102,6 +102,7 @@ def test_no_coordinate_is_made_worse():
     assert alpha(0.2, -3.0) == 0
 
 
+@pytest.mark.slow
 def test_the_direction_of_the_largest_scores_bounds_alpha():
     """Its curvature is 16 times that of the coordinates: a rule that knows coordinates alone takes too much."""
     dim = 32
@@ -149,6 +150,7 @@ def test_the_tuned_kernel_makes_the_same_chain_again():
     assert again.warmup is None and again.kernel is trace.kernel
 
 
+@pytest.mark.first_cases(1)
 def test_values_agree_on_every_library(library):
     x0, precision = normals(2, 8, 3), np.diag([1.0, 4.0, 0.25])
     settings = {"draws": 100, "warmup": 80}

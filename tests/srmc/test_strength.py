@@ -36,6 +36,7 @@ def test_alpha_grows_as_in_the_paper_and_is_then_held():
     assert np.all(alphas[:, 0] == 0)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("warmup", [60, 400])
 def test_the_guardrail_freezes_at_the_last_safe_value(warmup):
     strength = Adaptive(4.0, warmup)

@@ -425,6 +425,7 @@ def scores_of(measured, predicted):
     return ((measured.covariance - predicted) / measured.error)[:, i, j]
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("base", "rho"), CASES)
 def test_predicted_equals_measured(base, rho):

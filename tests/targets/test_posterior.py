@@ -255,8 +255,7 @@ def test_no_more_rows_than_uniforms_can_tell_apart():
 
 
 @pytest.mark.first_tier
-@pytest.mark.parametrize("sets", [(), (2, 1)])
-@pytest.mark.parametrize("warmup", [None, 0])
+@pytest.mark.parametrize(("sets", "warmup"), [((2, 1), 0), pytest.param((), None, marks=pytest.mark.slow)])
 def test_a_run_of_batches_never_evaluates_all_rows(library, sets, warmup, tmp_path):
     """Whole data may not fit: start, checks, checkpoints and diagnosis use some rows, and another call's data do."""
     count, xp, seen = 1000, library.xp, set()

@@ -152,6 +152,7 @@ def test_moments_far_from_zero_lose_no_digits():
     np.testing.assert_allclose(trace.recorded["moments"].variance, (trace.draws - 1e6).var(axis=0, ddof=1), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_means_in_float32_keep_their_digits():
     """At 2,000 a step of Welford's recursion is lost in rounding once it is below 1e-4, after some thousand draws."""
     target = Target(lambda x: -0.5 * np.sum((x - 2000.0) ** 2, axis=-1))

@@ -18,6 +18,7 @@ def run(draws=20_000, x0=STARTS, kernel=None, recorders=RECORDERS, **settings):
     return xps.sample(TARGET, kernel or xps.RWM(1.5), x0, draws, recorders=recorders, **settings)
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_draws(library):
     draws = 5_000 if library.name == "array_api_strict" else 20_000
     trace = run(draws, x0=library.array(STARTS), recorders=(*RECORDERS, xps.Draws()))
@@ -91,6 +92,7 @@ def test_until_looks_at_running_figures(tmp_path):
             run(until=limits, recorders=recorders)
 
 
+@pytest.mark.slow
 def test_the_summary_of_a_run_without_draws():
     with_draws = run(recorders=(*RECORDERS, xps.Draws())).summary()
     trace = run()

@@ -271,6 +271,7 @@ def test_what_downloads_has_a_digest_and_the_rest_has_none():
     assert {name for name in DATASETS if not DATASETS[name].digest} == set(KEPT)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", REBUILT)
 def test_a_download_gives_the_arrays_of_the_folder(data_folder, no_folder, monkeypatch, name):
     stored, network = _stored(data_folder, name), _serve(monkeypatch, data_folder, name)

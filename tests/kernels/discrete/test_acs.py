@@ -188,6 +188,7 @@ def test_the_search_is_that_of_the_definition():
     np.testing.assert_allclose(found(np.ones((16, 4))).step_sizes, 50, rtol=1e-3)  # a cycle is of no use there
 
 
+@pytest.mark.first_cases(1)
 def test_the_same_cycle_on_every_library(library):
     """And the same chains after it; the rates come from densities that libraries round differently."""
     w = coupled(6, 0.7).score(np.eye(6)) * 1.0
