@@ -47,8 +47,9 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--full``: every test; ``--rest``: those that ``--full`` adds to the first tier."""
-    parser.addoption("--full", action="store_true", help="run every test, about 25 minutes on two cores")
+    """``--full``: every test; ``--rest``: what it adds to the first tier; ``--release``: comparisons of minutes, too."""
+    parser.addoption("--full", action="store_true", help="run every test but those of --release")
+    parser.addoption("--release", action="store_true", help="run every test, and those that only a release needs")
     parser.addoption("--rest", action="store_true", help="run the tests that --full adds, and no others")
     parser.addoption("--few", type=int, help="the first case of so many tests of each file: a quick look")
     parser.addoption("--fuzz", type=int, default=200, help="random cases of each kind in the slow tests (default: 200)")
@@ -59,7 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     A test that is named on the command line runs, whatever its tier.
     """
-    every = config.getoption("--full") or any("::" in arg for arg in config.args)
+    named, release = any("::" in arg for arg in config.args), config.getoption("--release")
+    every = config.getoption("--full") or named or release
     rest, kept, left = config.getoption("--rest"), [], []
     reasons = config.stash[LEFT_OUT] = {}
     counts: dict[tuple[Path, str], int] = {}
@@ -70,6 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         other_tier = not every and (_in_first_tier(item) and _is_early(item, counts)) == rest
         why = "first tier" if rest else "left for --full"
         reason = why if other_tier else _missing_of(item)
+        if item.get_closest_marker("release") and not (release or named):
+            reason = "left for --release"
         if reason is None:
             kept.append(item)
         else:
