@@ -47,7 +47,7 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--full``: every test; ``--rest``: what it adds to the first tier; ``--release``: comparisons of minutes, too."""
+    """``--full``: every test; ``--rest``: what it adds to the first tier; ``--release``: comparisons, too."""
     parser.addoption("--full", action="store_true", help="run every test but those of --release")
     parser.addoption("--release", action="store_true", help="run every test, and those that only a release needs")
     parser.addoption("--rest", action="store_true", help="run the tests that --full adds, and no others")
