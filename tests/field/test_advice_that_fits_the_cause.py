@@ -109,6 +109,13 @@ def test_the_tempering_that_is_advised_works():
     assert told(TWO_BITS, xps.ParallelTempering(xps.Gibbs()), APART, 4000) == ()
 
 
+def test_a_step_of_ula_that_is_far_too_large():
+    """Its chains swing from side to side, as those of HMC in resonance, which has another remedy."""
+    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+    first = told(target, xps.ULA(1.9), np.random.default_rng(7).normal(size=(8, 3)), 1500)[0]
+    assert first.kind == "heat" and "HMC" not in first.advice
+
+
 def test_correlated_blocks_are_moved_in_one():
     precision = np.linalg.inv(np.array([[1, 0.999], [0.999, 1]]))
 

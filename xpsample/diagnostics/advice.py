@@ -48,6 +48,13 @@ class Advice(NamedTuple):
         return "use another kernel" if self.step is None else f"use a smaller {self.step.replace('_', ' ')}"
 
     @property
+    def less_regular(self) -> str:
+        """For chains that swing from side to side."""
+        if self.kernel == "HMC":
+            return "set a length instead of steps, or neither, so that trajectories have different lengths"
+        return self.smaller
+
+    @property
     def accepted_more(self) -> str:
         """For moves that are seldom accepted."""
         if self.learned:

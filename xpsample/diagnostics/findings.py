@@ -189,8 +189,7 @@ def judge_figures(
                 (bulk > total) & (tail < 0.1 * bulk),
                 tail / bulk,
                 f"ess_bulk above the {total} draws and ess_tail below a tenth of it",
-                "the chains swing from side to side and the spread may be wrong: give HMC a length in place of steps, "
-                "or leave both out, so that trajectories have different lengths",
+                f"the chains swing from side to side and the spread may be wrong: {advice.less_regular}",
             ),
         ]
     findings = []
@@ -227,7 +226,7 @@ def few_draws(draws: int) -> Finding:
 CAUSES = (
     *("annealing", "training", "improper", "precision", "underflow", "bound", "tilt", "tilt_acceptance", "not_finite"),
     *("growth", "behind", "stuck", "divergences", "ladder", "round_trips", "labels", "warmup", "modes", "transient"),
-    *("correlated", "resonance", "depth", "tails", "energy", "slow", "acceptance", "tilt_idle", "moves", "heat"),
+    *("correlated", "heat", "resonance", "depth", "tails", "energy", "slow", "acceptance", "tilt_idle", "moves"),
     *("rhat", "ess_bulk", "ess_tail", "until"),
 )
 """Kinds of findings, in the order in which they are reported: the first ones are causes of the later ones.
@@ -238,7 +237,7 @@ A kind that is not here has no cause and no effect, and is reported before R-hat
 EFFECTS: dict[str, tuple[str, ...]] = {
     "annealing": ("heat",),
     "moves": (),
-    "heat": (),
+    "heat": ("resonance",),
     "behind": tuple(kind for kind in CAUSES if kind != "warmup"),
     "stuck": tuple(kind for kind in CAUSES if kind not in ("labels", "modes")),
 }
