@@ -24,7 +24,8 @@ OF_LOOPS, OF_FACTORS = "eager_repeat", "step"
 """The functions that wait: for how often a loop goes round; for whether a matrix has a Cholesky factor."""
 
 SEARCHING, MAMS = ("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical"), ("mams", "mams-dense-mass", "sr-mams")
-WAITING = dict.fromkeys((*SEARCHING, *MAMS, "hmc-by-length"), OF_LOOPS) | {"svgd-stochastic": OF_FACTORS}
+THINNED = ("srld-thinned", "srld-shared")
+WAITING = dict.fromkeys((*SEARCHING, *MAMS, "hmc-by-length", *THINNED), OF_LOOPS) | {"svgd-stochastic": OF_FACTORS}
 """Scenarios whose steps wait for the device; docs/developer/without-a-gpu.md says so of their kernels."""
 
 FIRST_TIER = ("sr-mala", "srld", "svgd-stochastic", "gwg", "hmc-by-length")
