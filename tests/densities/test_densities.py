@@ -200,7 +200,7 @@ def test_derivatives(name, differentiating):
 
             found = differentiating.host(grad(alone)(differentiating.array(x0))[1])
             assert np.all(np.isfinite(found))
-            if x in outside:
+            if x in outside or (name == "laplace" and x == parameters[0]):  # a kink has no derivative
                 continue
             scale = 1 + abs(reference(x, *parameters))
             for i in range(first, len(x0)):

@@ -52,8 +52,8 @@ def test_derivatives_are_differences(library):
 
 
 def test_nothing_is_outside_of_the_support(library):
-    inside, outside = np.array([[1.0], [1.0]]), np.array([[4.1], [-4.1]])  # bounds of xi = -0.5, 0.5 are 4 and -4
-    target = gev(np.array([-0.5, 0.5]), 0.0, 2.0).prepare(library.array(inside), EVERYTHING)
+    inside, outside = np.array([[[1.0]], [[1.0]]]), np.array([[[4.1]], [[-4.1]]])  # bounds of xi = -0.5, 0.5: 4, -4
+    target = gev(np.array([[-0.5], [0.5]]), 0.0, 2.0).prepare(library.array(inside), EVERYTHING)
     point = target.evaluate(library.array(outside))
     np.testing.assert_array_equal(library.host(point.log_density), -np.inf)
     assert np.all(np.isnan(library.host(point.score)))
