@@ -50,6 +50,7 @@ def test_one_chain():
     assert 0.025 < largest_bias(kernel, np.eye(5)) < 0.06
 
 
+@pytest.mark.slow
 def test_what_is_drawn_has_the_bias():
     # 512 chains of 200 nearly independent draws, ten steps apart: the variance is known to 0.5 %.
     trace = xps.sample(

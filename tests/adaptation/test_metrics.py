@@ -68,6 +68,7 @@ def test_one_matrix_for_each_group(library):
     assert again.draws.shape == (3, 2, 16, 3)
 
 
+@pytest.mark.slow
 def test_scales_without_scores_are_found_from_a_bad_start():
     variance = np.geomspace(1e-4, 1e4, 5)
     kernel = tuned(RWM(), chains=4, precision=np.diag(1 / variance))

@@ -45,6 +45,7 @@ def blocks(monkeypatch):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("data", ["none", "numpy", "jax"])

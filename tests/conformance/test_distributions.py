@@ -93,6 +93,7 @@ class WrongSign(Kernel):
         return self.kernel.step(target, state, noise)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["sr-gwg", "sr-gwg-ratio", "sr-balanced-untilted", "sr-gibbs"])
 def test_a_tilt_of_the_wrong_sign_is_caught(name):
     scenario = SCENARIOS[name]

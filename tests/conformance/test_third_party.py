@@ -98,6 +98,7 @@ def test_kernels_of_each_kind_get_targets_that_they_can_move_on():
         cases_of("theirs", xps.ULA)
 
 
+@pytest.mark.first_cases(1)
 def test_a_kernel_of_another_library_is_compared_with_its_own_second_run(library):
     if library.backend is reference().backend:
         pytest.skip("NumPy's own chain is the reference")

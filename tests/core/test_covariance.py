@@ -47,6 +47,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)
 def test_kernels_are_those_of_the_matrix_in_full(library, make):
     """With noise of the other root, which is a rotation of this one."""

@@ -30,6 +30,7 @@ def test_kernel_conforms(cupy, name):
     assert cupy.cuda.Device().id == 0
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table():
     """As a developer runs it: in a child, with the look-alike's folder in the path, and warnings as errors."""
     command = [sys.executable, "-W", "error", "-m", "xpsample", "conformance", "--backend", "cupy", "--quick"]

@@ -42,6 +42,7 @@ def rotated(dim=20):
     return target, lambda n: rng.normal(size=(n, dim)) @ (axes * np.sqrt(variances)).T
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", [xps.MALA(), xps.RWM(), xps.Slice()], ids=lambda k: type(k).__name__)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_one_rotated_mode_needs_a_metric_and_no_tempering(kernel, seed):
@@ -105,6 +106,7 @@ def test_bits_that_must_agree(kernel):
     assert not any(word in str(first) for word in ("step size", "metric", "Ordered", "Metric"))
 
 
+@pytest.mark.slow
 def test_the_tempering_that_is_advised_works():
     assert told(TWO_BITS, xps.ParallelTempering(xps.Gibbs()), APART, 4000) == ()
 
@@ -116,6 +118,7 @@ def test_a_step_of_ula_that_is_far_too_large():
     assert first.kind == "heat" and "HMC" not in first.advice
 
 
+@pytest.mark.slow
 def test_correlated_blocks_are_moved_in_one():
     precision = np.linalg.inv(np.array([[1, 0.999], [0.999, 1]]))
 
@@ -160,6 +163,7 @@ def test_data_that_are_not_finite_are_named(bad, way):
 KERNELS = [xps.RWM(), xps.HMC(), xps.ULA(), xps.Slice(), xps.MCLMC()]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
 def test_a_density_instead_of_its_logarithm(kernel):
     """It is flat far out: no kernel samples it, and the warm-up or the first finding says so."""
@@ -218,6 +222,7 @@ def test_tails_without_a_variance(quantile, heavy):
     assert found >= 18 if heavy else found <= 1
 
 
+@pytest.mark.slow
 def test_a_heavy_posterior_is_told():
     target = xps.Target(lambda x: x[..., 0] - 2 * np.logaddexp(0, x[..., 0]), score=lambda x: 1 - 2 / (1 + np.exp(-x)))
     trace = xps.sample(target, xps.HMC(), np.random.default_rng(0).normal(size=(4, 1)), 4000, seed=1, progress=False)

@@ -37,6 +37,7 @@ def test_a_program_takes_both(x0):
     np.testing.assert_array_equal(np.asarray(compiled(lying)), np.asarray(second))
 
 
+@pytest.mark.slow
 def test_chains_and_data_are_the_same(x0):
     def draws(x, data):
         target = xps.Target(lambda x, d: -0.5 * jax.numpy.sum((x - d[:, :1]) ** 2, axis=-1), data=data)

@@ -32,6 +32,7 @@ def run(target, kernel=None, x0=X0, **settings):
 # ---- what now works --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 def test_a_model_of_a_function_of_one_chain(library):
     """`batched` hands it the parameters of one chain."""

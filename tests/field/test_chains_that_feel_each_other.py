@@ -67,6 +67,7 @@ def test_chains_that_feel_some_chains(read, start):
         run(xps.Target(lambda x: normal(x - 0.5 * read(x))), xps.RWM(1.0), np.array(STARTS[start]))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("shape", [(5, 1), (3, 5, 1)])
 def test_as_many_rows_as_chains(library, shape):

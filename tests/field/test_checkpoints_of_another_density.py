@@ -176,6 +176,7 @@ print(len(trace.draws))
 """
 
 
+@pytest.mark.slow
 def test_the_same_script_goes_on_in_a_fresh_process(tmp_path):
     """With sets, objects, counters and addresses of its own; and with another network it is refused."""
 

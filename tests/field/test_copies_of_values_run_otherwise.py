@@ -70,6 +70,7 @@ def test_a_copy_runs_as_the_value_does(differentiating, way, of, kernel):
     assert str(again.summary()) == str(trace.summary())
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("way", WAYS)
 def test_a_copy_of_a_trace_reads_the_same_store(differentiating, way, tmp_path):

@@ -60,6 +60,7 @@ def test_unsigned_integers_that_do_not_fit_are_refused(narrow, value):
         WAYS["data"](xps, narrow, np.array([1, value], dtype=np.uint64)).prepare(x0, xps.RWM(1.0).requires)
 
 
+@pytest.mark.slow
 @pytest.mark.first_tier
 def test_integers_whose_products_overflow_are_said_once(narrow):
     """The posterior mean was -0.18 for 2.44."""

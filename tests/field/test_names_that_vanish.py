@@ -134,6 +134,7 @@ def test_every_name_is_in_the_table_and_in_every_file(names):
             assert_in_arviz(tree, trace, names)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, derandomize=True)
 @given(st.lists(NAMES, min_size=1, max_size=4, unique_by=exported).filter(legal))
 @example(["A", "a", "B", "b"])
@@ -164,6 +165,7 @@ def test_axes_keep_their_names_and_labels(tmp_path):
             assert list(found["posterior"]["b"]["of.b"].values) == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_plates_and_sites_of_other_libraries():
     """A scope of NumPyro has slashes in the names of its sites; a plate may be called like anything."""
     pytest.importorskip("numpyro")

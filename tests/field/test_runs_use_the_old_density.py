@@ -315,6 +315,7 @@ def kept_by_jax(jax):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", ["scan", "cond", "jit", "jit within", "array"])
 def test_what_jax_keeps_is_forgotten_by_clear_caches(name):
@@ -330,6 +331,7 @@ def test_what_jax_keeps_is_forgotten_by_clear_caches(name):
     assert np.abs(first - expected).max() > 0.1
 
 
+@pytest.mark.slow
 def test_functions_of_jax_that_are_made_within_the_density():
     jax = pytest.importorskip("jax")
 
@@ -488,6 +490,7 @@ def test_functions_compiled_for_eager_calls():
     assert float(backend.autodiff.value_and_grad(lambda x: f(x).sum())(x)[1][0]) == AFTER
 
 
+@pytest.mark.slow
 def test_a_training():
     """The loss reads a global: the second training is that of another loss."""
     jnp = pytest.importorskip("jax.numpy")

@@ -73,6 +73,7 @@ def test_an_offset_that_float64_has_digits_for():
     assert told(gaussian(1.0, 1e3), xps.HMC(), STARTS.astype(np.float32)) == ()
 
 
+@pytest.mark.slow
 def test_counts_of_twenty_million_in_float32():
     """A binomial of which no chain moves, or hardly: a smaller step would not help."""
     n, y = np.float32(5e7), np.float32(2e7)
@@ -126,6 +127,7 @@ def test_a_bound_that_nobody_declared(kernel, scale):
     assert "constrained=True" in findings[0].advice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", sweep(xps.HMC(), xps.NUTS(), xps.RWM()), ids=lambda k: type(k).__name__)
 def test_a_declared_bound_that_most_moves_cross(kernel):
     """An exponential distribution in 20 dimensions, densest in its corner."""
@@ -149,6 +151,7 @@ def test_a_density_without_a_finite_integral(kernel):
     check(told(flat, kernel, STARTS, 500), "improper")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", sweep(xps.HMC(), xps.NUTS()), ids=lambda k: type(k).__name__)
 def test_a_flat_direction_from_defaults(kernel):
     """The warm-up ends where its scales run away, and says why."""

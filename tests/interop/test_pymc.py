@@ -107,6 +107,7 @@ def test_names_coords_and_deterministic_variables():
     assert theta.shape == (20, 4, 8) and np.allclose(theta, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_spaces_where_the_map_is_the_same_and_pymcs_names_where_not():
     theirs = many_transforms()
     model = pymc_model(theirs)

@@ -90,6 +90,7 @@ def test_each_block_is_tuned():
     assert {"MALA.step_size", "MALA[1].step_size"} <= set(trace.warmup)
 
 
+@pytest.mark.slow
 def test_a_mixture_beside_its_marginal_form():
     """Assignments drawn, or summed out: the same posterior of the components' means."""
     rng = np.random.default_rng(3)

@@ -90,6 +90,7 @@ def test_in_a_warm_up_chains_may_double_less_than_the_kernel(library):
     assert max(depths[most == 5]) > 1
 
 
+@pytest.mark.slow
 def test_a_warm_up_begins_with_few_doublings():
     """Scales of 1, 30 and 1,000: a trajectory that turns takes more than 31 leaves, until they are known."""
     scale = np.asarray([1.0, 30.0, 1000.0])

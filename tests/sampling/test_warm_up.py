@@ -342,6 +342,7 @@ def wide(x):
     return -0.5 * np.sum(x**2, axis=-1)
 
 
+@pytest.mark.slow
 def test_a_warm_up_goes_on_while_chains_are_on_their_way():
     usual = warm_up_steps(SHORT, far_out(), None)
     trace = xps.sample(xps.Target(wide), SHORT, far_out(), 2000, seed=1)

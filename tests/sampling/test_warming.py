@@ -64,6 +64,7 @@ def test_a_warm_up_goes_on_while_chains_lag(seed, monkeypatch):
     assert np.sum(blind.draws[0, :, 0] > 7) > 0
 
 
+@pytest.mark.slow
 def test_chains_that_stay_behind_are_told_when_the_warm_up_ends():
     """After stages of 1, 2 and 4 lengths."""
     kernel, x0 = xps.MALA(), on_two_levels(20.0)
@@ -163,6 +164,7 @@ def test_stuck_chains_of_groups_are_told():
     assert np.all(np.abs(trace.draws) < 10)
 
 
+@pytest.mark.slow
 def test_a_resumed_warm_up_restarts_stuck_chains_alike(tmp_path):
     x0 = np.random.default_rng(1).normal(size=(4, 3))
     x0[2, 0] = 100.0
@@ -272,6 +274,7 @@ def around_it():
     return np.random.default_rng(1).normal(size=(4, 6))
 
 
+@pytest.mark.slow
 def test_what_is_tuned_is_not_that_of_chains_that_come_in():
     """At constant speed they take several beginnings. The best trajectories are about two radii long, 2 sqrt(6)."""
     trace = xps.sample(narrow(), xps.MAMS(), around_it(), 100, seed=1, progress=False)

@@ -190,6 +190,7 @@ def misfit(schedule, network, base):
     return np.sum((counts - CHAINS / BINS) ** 2) / (CHAINS / BINS), np.mean(x < 0)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["coarse", "VE"])
 def test_the_annealed_chain_reaches_the_weights(name):
     """Score-MALA, its acceptance by a line integral: there is no density."""
@@ -199,6 +200,7 @@ def test_the_annealed_chain_reaches_the_weights(name):
     assert abs(share - 0.8) < 5 * math.sqrt(0.16 / CHAINS)  # error probability 6e-7
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("twin", ["without a_t", "sigma^2 for sigma"])
 def test_a_wrong_twin_does_not(twin):
     assert misfit(*TWINS[twin](variance_preserving(linear_betas(40, 1e-3, 0.3))), MALA(0.6))[0] > 2 * LIMIT

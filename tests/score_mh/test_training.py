@@ -188,6 +188,7 @@ def test_a_checkpoint_of_another_training_is_refused(changed, message, tmp_path)
         load(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_optimizer_that_differs_later_is_refused(tmp_path):
     """It makes the same first updates; at the saved state they differ."""
     optax, jnp = pytest.importorskip("optax"), pytest.importorskip("jax.numpy")

@@ -219,6 +219,7 @@ def half_plane():
     return Parametric(log_density, start, score=lambda x, theta: -x + 0.0 * theta, gradient=FiniteDifference(1e-3))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
 def test_a_half_plane_reward_reaches_the_closed_form(beta):
     """Eq. 39: mass sigmoid(1 / beta) on the half-plane, within 5 standard errors over the runs, and theta = 1 / beta.

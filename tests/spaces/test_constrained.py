@@ -226,6 +226,7 @@ def test_the_log_jacobian_is_that_of_the_derivatives(differentiating, space):
     assert max(errors_of_log_jacobian(differentiating, space, right)) < 1e-9
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("space", [s for s in SPACES if s.dim < 10 and not isinstance(s, Real)], ids=repr)
 def test_a_wrong_log_jacobian_is_caught(space):
     """Left out, and of the wrong sign."""

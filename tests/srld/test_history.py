@@ -63,6 +63,7 @@ def draws(kernel, x0, seed, steps):
     return sample(TARGET, kernel, x0, steps, seed=seed, progress=False).draws
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     m=st.integers(2, 6),
@@ -93,6 +94,7 @@ def test_rolling_is_equation_3(m, c, dim, alpha, sigma, seed):
     np.testing.assert_allclose(found[:, 0], thetas[1:], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     m=st.integers(2, 6),

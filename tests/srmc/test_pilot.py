@@ -35,6 +35,7 @@ def test_a_direction_alone_is_as_the_theorem_has_it(rho, scale, noise):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_error_falls_as_predicted():
     """Means of 1,000 steps of 256 chains. Along each of 4 coordinates with the precision p the recursion of Prop. 3.4
     with gamma_n = 1 / (n + m) leaves (1 + m / n) (1 - (m / (m + n))^(2 a + 1)) / (2 a + 1) of the error, a = alpha p.

@@ -119,6 +119,7 @@ def test_a_step_under_a_frozen_history_is_its_matrix(problem, name):
     np.testing.assert_allclose(info.acceptance_probability, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_tilted_and_untilted_proposals_are_told_apart():
     problem = PROBLEMS["levels"]
     _, _, log_pi, proposal = matrices(problem, "barker-untilted")

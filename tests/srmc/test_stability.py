@@ -68,6 +68,7 @@ def test_in_resonance_nothing_is_stable():
     assert stability_bound(numpy_xp, np.asarray(0.0), np.asarray(2.0), np.asarray(-1.0)) == 2  # without repellence
 
 
+@pytest.mark.slow
 def test_half_the_bound_stays_bounded_while_gamma_falls():
     # Stability of each frozen step does not prove that of their product; here it holds, with growth below 100.
     generator = np.random.default_rng(1)

@@ -108,6 +108,7 @@ def test_data_of_the_positions_library_is_taken_as_it_is(differentiating):
     assert bound.data["weights"][0] is weights
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 def test_what_a_function_sees_is_that_of_the_run(library):
     """JAX compiles what it saw at the first."""

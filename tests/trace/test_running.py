@@ -78,6 +78,7 @@ def test_names_of_a_model_and_checkpoints(tmp_path):
     assert xps.load(tmp_path).diagnose() == trace.diagnose()
 
 
+@pytest.mark.slow
 def test_until_looks_at_running_figures(tmp_path):
     until = xps.Until(ess=2000, rhat=1.01)
     trace = run(200_000, until=until)

@@ -135,6 +135,7 @@ def test_the_papers_critical_energy_is_that_of_its_finite_lattice():
     np.testing.assert_allclose(gaps, gaps[-1], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_run_meets_the_exact_energy():
     """Error probability 6e-5 for a normal mean at 4 standard errors; the seed is fixed."""
     x0 = np.random.default_rng(0).choice([-1.0, 1.0], size=(50, 64))

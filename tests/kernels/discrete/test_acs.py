@@ -131,6 +131,7 @@ def coupled(dim, strength):
     return Target(lambda x: 0.5 * np.sum(x * (x @ w), -1), score=lambda x: x @ w, space=Binary())
 
 
+@pytest.mark.first_cases(1)
 def test_on_independent_bits_the_largest_step_is_taken_with_the_largest_balance(library):
     """There balance 1 and an infinite step draw from the target itself: acceptance grows with both, to 1."""
     b = np.linspace(-2, 2, 6)
