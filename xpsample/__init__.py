@@ -37,7 +37,7 @@ _NAMES = {
     "sampling.until": "Until",
     "sosmc": "SOSMC",
     "spaces": "Binary Categorical Circular CorrelationCholesky CovarianceCholesky Interval LowerBounded OneHot "
-    "Ordered Permutations Positive PositiveOrdered Real Simplex Spins UnitVector UpperBounded",
+    "Ordered Permutations Positive PositiveOrdered Real Simplex Spins UnitVector UpperBounded ZeroSum",
     "srld": "SRLD Rolling Thinned",
     "srmc": "SRMC PowerLaw",
     "targets": "Exact Parametric Ratio Shift Target Tempered Untilted posterior",

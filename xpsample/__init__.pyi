@@ -119,6 +119,7 @@ from xpsample.spaces import Simplex as Simplex
 from xpsample.spaces import Spins as Spins
 from xpsample.spaces import UnitVector as UnitVector
 from xpsample.spaces import UpperBounded as UpperBounded
+from xpsample.spaces import ZeroSum as ZeroSum
 from xpsample.srld import SRLD as SRLD
 from xpsample.srld import Rolling as Rolling
 from xpsample.srld import Thinned as Thinned

@@ -88,7 +88,7 @@ def _arguments(library: Library, folder: str) -> st.SearchStrategy[Case]:
 
 LENGTHS = st.lists(st.sampled_from([1, 2, 3, 2, 0, -1, True, 2.0, None, "2", 10**9]), max_size=2)
 BOUNDS = st.sampled_from([0.0, 1.0, -1, 1e300, -1e300, 1e-300, np.nan, np.inf, None, "x", (0.0, 1.0), [[1.0]], True])
-SHAPED = ("Real", "Positive", "Ordered", "PositiveOrdered", "Simplex", "UnitVector", "Circular")
+SHAPED = ("Real", "Positive", "Ordered", "PositiveOrdered", "Simplex", "UnitVector", "Circular", "ZeroSum")
 SHAPED += ("CorrelationCholesky", "CovarianceCholesky")
 BOUNDED = {"LowerBounded": 1, "UpperBounded": 1, "Interval": 2}
 

@@ -24,6 +24,7 @@ from xpsample.spaces import (
     Simplex,
     UnitVector,
     UpperBounded,
+    ZeroSum,
 )
 
 LOWS = np.asarray([[-3.0], [1.0]])
@@ -48,6 +49,8 @@ SPACES = [
     Simplex(2, 3),
     UnitVector(3),
     UnitVector(2, 4),
+    ZeroSum(2),
+    ZeroSum(2, 5),
     CorrelationCholesky(2),
     CorrelationCholesky(4),
     CorrelationCholesky(2, 3),
@@ -227,7 +230,7 @@ def test_the_log_jacobian_is_that_of_the_derivatives(differentiating, space):
 
 
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize("space", [s for s in SPACES if s.dim < 10 and not isinstance(s, Real)], ids=repr)
+@pytest.mark.parametrize("space", [s for s in SPACES if s.dim < 10 and not isinstance(s, (Real, ZeroSum))], ids=repr)
 def test_a_wrong_log_jacobian_is_caught(space):
     """Left out, and of the wrong sign."""
     pytest.importorskip("torch")
@@ -286,6 +289,7 @@ EDGES = [  # space, coordinates, log Jacobian by its asymptotic form
     (CovarianceCholesky(2), [1e4, -1e4, -95.0], -10095.0),
     (UnitVector(2), [1e4, -1e4], -1e8 - math.log(2 * math.pi) + math.log(2 * math.pi)),
     (Circular(), [-1e4, 1e-20], -0.5e8),
+    (ZeroSum(3), [1e4, -1e4], 0.0),
 ]
 every_edge = pytest.mark.parametrize(("space", "z", "expected"), EDGES, ids=lambda v: str(v) if v in SPACES else None)
 
@@ -366,6 +370,7 @@ INSIDE = [
     (PositiveOrdered(2), [0.5, 0.6]),
     (Simplex(3), [0.2, 0.3, 0.5]),
     (UnitVector(2), [0.6, -0.8]),
+    (ZeroSum(3), [1e5, 1e-3, -100000.001]),
     (CorrelationCholesky(2), CHOLESKY),
     (CovarianceCholesky(2), [[2.0, 0.0], [-3.0, 0.1]]),
 ]
@@ -387,6 +392,8 @@ OUTSIDE = [
     (Simplex(3), [0.7, 0.5, -0.2]),
     (Simplex(3), [np.nan, 0.5, 0.5]),
     (UnitVector(2), [0.6, 0.6]),
+    (ZeroSum(3), [0.6, -0.6, 0.1]),
+    (ZeroSum(3), [np.inf, -np.inf, 0.0]),
     (CorrelationCholesky(2), [[1.0, 0.0], [0.6, -0.8]]),
     (CorrelationCholesky(2), [[1.0, 0.0], [0.6, 0.6]]),
     (CorrelationCholesky(2), [[0.8, 0.6], [0.6, 0.8]]),

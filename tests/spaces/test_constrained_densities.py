@@ -11,6 +11,7 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 from scipy import special, stats
 
+import xpsample as xps
 from xpsample import HMC, Portable, Target, sample
 from xpsample.spaces import (
     Circular,
@@ -198,3 +199,48 @@ def test_draws_have_the_known_marginals(make):
         value = np.asarray(case.space.constrain(xp, trace.draws[-1])[0])
     found = [stats.kstest(numbers, known.cdf).pvalue for numbers, known in case.marginals(value)]
     assert min(found) > 1e-4 / len(found), found
+
+
+EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]
+COUNTS = np.asarray([1.2, 0.1, -0.4, 0.6, 2.0])
+
+
+def icar_by_quadrature(sd):
+    """Posterior mean of the precision tau and of the effects, with the regions' eigenvectors and a grid of tau."""
+    laplacian = np.zeros((5, 5))
+    for i, j in EDGES:
+        laplacian[[i, j], [i, j]] += 1.0
+        laplacian[[i, j], [j, i]] -= 1.0
+    values, vectors = np.linalg.eigh(laplacian)
+    log_tau = np.linspace(-12.0, 8.0, 4001)[:, None]
+    prior_variance = np.exp(-log_tau) / values[1:]
+    at = vectors[:, 1:].T @ COUNTS
+    log_weight = stats.norm.logpdf(at, scale=np.sqrt(prior_variance + sd**2)).sum(axis=1)
+    log_weight += stats.gamma(2.0).logpdf(np.exp(log_tau[:, 0])) + log_tau[:, 0]
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    shrunk = weight @ (prior_variance / (prior_variance + sd**2) * at)
+    return weight @ np.exp(log_tau[:, 0]), vectors[:, 1:] @ shrunk
+
+
+@pytest.mark.slow
+def test_effects_of_regions_with_sum_zero():
+    """An intrinsic autoregression needs no penalty on its sum. The probability of a false alarm is 1e-6."""
+    jax = pytest.importorskip("jax")
+    sd, pairs = 0.5, np.asarray(EDGES).T
+    with jax.enable_x64(True):
+        xp = jax.numpy
+
+        def log_density(p):
+            steps = p.effect[..., pairs[0]] - p.effect[..., pairs[1]]
+            prior = 2.0 * xp.log(p.tau) - 0.5 * p.tau * xp.sum(steps**2, axis=-1) + xp.log(p.tau) - p.tau
+            return prior - 0.5 * xp.sum(((COUNTS - p.level[..., None] - p.effect) / sd) ** 2, axis=-1)
+
+        model = xps.Model(log_density, level=xps.Real(), tau=xps.Positive(), effect=xps.ZeroSum(5))
+        trace = xps.sample(model, xps.HMC(), model.start(like=xp.zeros(0), chains=32, seed=0), 1000, seed=1)
+        summary, totals = trace.summary(), np.asarray(xp.sum(trace["effect"], axis=-1))
+    tau, effect = icar_by_quadrature(sd)
+    np.testing.assert_allclose(totals, 0.0, atol=1e-12)
+    assert summary.names == ("level", "tau", *(f"effect[{i}]" for i in range(5)))
+    error = (summary.mean - np.asarray([COUNTS.mean(), tau, *effect])) / summary.mcse
+    assert np.max(np.abs(error)) < 5.5, error

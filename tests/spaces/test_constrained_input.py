@@ -27,6 +27,7 @@ SPACES = [
     xps.Simplex(3),
     xps.Simplex(5, 3),
     xps.UnitVector(3),
+    xps.ZeroSum(2, 3),
     xps.CorrelationCholesky(3),
     xps.CorrelationCholesky(2, 3),
     xps.CovarianceCholesky(3),
@@ -79,6 +80,7 @@ def test_shapes_and_coordinates():
     assert shapes["PositiveOrdered(2, 3)"] == ((2, 3), 6)
     assert shapes["Simplex(5, 3)"] == ((5, 3), 10)
     assert shapes["UnitVector(3)"] == ((3,), 3)
+    assert shapes["ZeroSum(2, 3)"] == ((2, 3), 4)
     assert shapes["CorrelationCholesky(2, 3)"] == ((2, 3, 3), 6)
     assert shapes["CovarianceCholesky(3)"] == ((3, 3), 6)
     assert shapes["Circular()"] == ((), 2) and shapes["Circular(2)"] == ((2,), 4)
@@ -126,7 +128,7 @@ def test_bounds_of_another_library(library):
         (lambda: xps.Interval(-1e308, 1e308), "high - low must be finite"),
         (
             lambda: space_from_json({"space": "Sphere"}),
-            "a space is one of Binary, .*UpperBounded; got {'space': 'Sphere'}",
+            "a space is one of Binary, .*ZeroSum; got {'space': 'Sphere'}",
         ),
         (lambda: space_from_json({"space": "Interval", "shape": [], "low": 0.0}), "is no space: KeyError: 'high'"),
         (lambda: space_from_json({"space": "Positive", "shape": 3}), "is no space: TypeError"),

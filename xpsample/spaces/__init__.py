@@ -8,7 +8,7 @@ _NAMES = {
     "discrete": "Binary Discrete Permutations Spins",
     "json_form": "space_from_json",
     "matrices": "CorrelationCholesky CovarianceCholesky",
-    "simplexes": "Ordered PositiveOrdered Simplex UnitVector",
+    "simplexes": "Ordered PositiveOrdered Simplex UnitVector ZeroSum",
     "space": "Constrained Real Space",
 }
 __getattr__, __all__ = attach(__name__, _NAMES)

@@ -18,6 +18,7 @@ from xpsample.spaces.simplexes import Ordered as Ordered
 from xpsample.spaces.simplexes import PositiveOrdered as PositiveOrdered
 from xpsample.spaces.simplexes import Simplex as Simplex
 from xpsample.spaces.simplexes import UnitVector as UnitVector
+from xpsample.spaces.simplexes import ZeroSum as ZeroSum
 from xpsample.spaces.space import Constrained as Constrained
 from xpsample.spaces.space import Real as Real
 from xpsample.spaces.space import Space as Space

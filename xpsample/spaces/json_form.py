@@ -11,10 +11,10 @@ from xpsample.spaces.categorical import Categorical, OneHot
 from xpsample.spaces.constrained import Circular, Interval, LowerBounded, Positive, UpperBounded
 from xpsample.spaces.discrete import Binary, Permutations, Spins
 from xpsample.spaces.matrices import CorrelationCholesky, CovarianceCholesky
-from xpsample.spaces.simplexes import Ordered, PositiveOrdered, Simplex, UnitVector
+from xpsample.spaces.simplexes import Ordered, PositiveOrdered, Simplex, UnitVector, ZeroSum
 from xpsample.spaces.space import Real, Space
 
-_BY_SHAPE = (Real, Positive, Circular, Ordered, PositiveOrdered, Simplex, UnitVector)
+_BY_SHAPE = (Real, Positive, Circular, Ordered, PositiveOrdered, Simplex, UnitVector, ZeroSum)
 _MATRICES = (CorrelationCholesky, CovarianceCholesky)
 _BOUNDED: dict[Any, tuple[str, ...]] = {LowerBounded: ("low",), UpperBounded: ("high",), Interval: ("low", "high")}
 _DISCRETE: dict[Any, tuple[str, ...]] = {

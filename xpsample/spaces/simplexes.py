@@ -1,4 +1,4 @@
-"""Vectors with a constraint: ordered ones, probabilities, directions.
+"""Vectors with a constraint: ordered ones, probabilities, directions, and vectors with sum 0.
 
 The last axis is the vector, axes before it are a batch.
 """
@@ -189,3 +189,57 @@ class UnitVector(OfShape, AsMany):
 
     def _inside(self, xp: Any, value: Array) -> Array:
         return xp.abs(xp.sum(value * value, axis=-1) - 1.0) <= tolerance(xp, value)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ZeroSum(OfShape):
+    """Vectors of n numbers with sum 0, for effects of groups or regions next to an intercept: n - 1 coordinates.
+
+    With the sum s of the coordinates, ``value_k = z_k - s / (n + sqrt(n))`` for k < n and ``value_n = -s / sqrt(n)``.
+    The map is orthogonal, so the log Jacobian is 0, for densities with respect to the volume of the hyperplane.
+
+    Parameters
+    ----------
+    *shape : int
+        Shape of a value of one chain: ``ZeroSum(3)`` is one vector of 3 entries, ``ZeroSum(5, 3)`` are five vectors.
+
+    See Also
+    --------
+    Simplex : Positive numbers with sum 1.
+
+    Notes
+    -----
+    Normal effects with standard deviation sd have the log density ``-sum(value^2) / (2 sd^2) - (n - 1) log(sd)``: there
+    are n - 1 free numbers, and each entry has the variance ``sd^2 (1 - 1 / n)``.
+
+    The map is the Householder reflection of PyMC's and NumPyro's ``ZeroSumTransform``. Stan's ``sum_to_zero_vector``
+    uses another orthogonal map; the distributions of the values are the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import xpsample as xps
+    >>> value, log_jacobian = xps.ZeroSum(4).constrain(np, np.asarray([[1.0, 0.0, 2.0]]))
+    >>> value
+    array([[ 0.5, -0.5,  1.5, -1.5]])
+    """
+
+    least = 2
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        return (*self.shape[:-1], self.shape[-1] - 1)
+
+    def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
+        root = math.sqrt(self.shape[-1])
+        total = xp.sum(z, axis=-1, keepdims=True)
+        return xp.concat([z - total / (root * (root + 1.0)), -total / root], axis=-1), xp.zeros_like(z)
+
+    def _unconstrain(self, xp: Any, value: Array) -> Array:
+        return value[..., :-1] - value[..., -1:] / (math.sqrt(self.shape[-1]) + 1.0)
+
+    def _inside(self, xp: Any, value: Array) -> Array:
+        finite = xp.isfinite(value)
+        value = xp.where(finite, value, xp.zeros_like(value))
+        size = xp.max(xp.abs(value), axis=-1)
+        return xp.all(finite, axis=-1) & (xp.abs(xp.sum(value, axis=-1)) <= tolerance(xp, value) * size)
