@@ -220,6 +220,11 @@ def _underdamped(panel: Panel) -> None:
     on_banana(panel, xps.UnderdampedLangevin(0.15, friction=0.5), 150)
 
 
+@picture("sgnht")
+def _sgnht(panel: Panel) -> None:
+    on_banana(panel, xps.SGNHT(0.15, friction=0.5), 150)
+
+
 @picture("myula")
 def _myula(panel: Panel) -> None:
     target = xps.Target(None, score=lambda x: 1.0 - x)

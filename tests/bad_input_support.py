@@ -4,7 +4,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, PCN, RWM, SGNHT, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
 
 NAN = float("nan")
@@ -32,6 +32,7 @@ PER_CHAIN = [
     (lambda a: MCLMC(0.1, a), "length"),
     (lambda a: UnderdampedLangevin(a), "step_size"),
     (lambda a: UnderdampedLangevin(0.1, friction=a), "friction"),
+    (lambda a: SGNHT(a), "step_size"),
     (lambda a: PCN(a), "beta"),
     (lambda a: SRMC(RWM(0.5), alpha=a), "alpha"),
     (lambda a: SRMC(RWM(0.5), alpha=1.0, schedule=PowerLaw(rho=a)), "schedule.rho"),

@@ -10,7 +10,7 @@ from tests.bad_input_support import gaussian, log_density, run
 from xpsample.core.errors import (
     DivergenceWarning,
 )
-from xpsample.kernels import HMC, MALA, MAMS, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, MAMS, PCN, RWM, SGNHT, ULA, IndependentMH, UnderdampedLangevin
 
 # The cause, told before the divergences that the tests are about.
 pytestmark = pytest.mark.filterwarnings("ignore:the log density is:xpsample.core.errors.DivergenceWarning")
@@ -44,7 +44,7 @@ def quartic(library):
     return xps.Target(lambda x: -0.25 * library.xp.sum(x**4, axis=-1), score=lambda x: -(x**3))
 
 
-@pytest.mark.parametrize("kernel", [ULA(0.05), UnderdampedLangevin(0.3)])
+@pytest.mark.parametrize("kernel", [ULA(0.05), UnderdampedLangevin(0.3), SGNHT(0.3)])
 def test_an_unadjusted_chain_that_explodes_is_frozen_and_the_others_go_on(library, kernel):
     start = np.full((4, 2), 0.5)
     start[2] = 50.0

@@ -14,8 +14,8 @@ _NAMES = {
     "core.registry": "backend_of installed_backends",
     "gradients": "Auto FiniteDifference Via",
     "hiss.kernel": "HiSS",
-    "kernels": "ACS DMALA DULA GWG HMC MALA MAMS MCLMC MYULA NUTS PCN RWM ULA ChromaticGibbs CycleSearch "
-    "DifferentialEvolution EllipticalSlice Ensemble Gibbs IndependentMH LocallyBalanced ParallelTempering "
+    "kernels": "ACS DMALA DULA GWG HMC MALA MAMS MCLMC MYULA NUTS PCN RWM SGNHT ULA ChromaticGibbs CosineCycles "
+    "CycleSearch DifferentialEvolution EllipticalSlice Ensemble Gibbs IndependentMH LocallyBalanced ParallelTempering "
     "PolynomialDecay SingleFlip Slice Stretch TwoOpt UnderdampedLangevin",
     "kernels.blocks": "Blocks",
     "kernels.minibatch": "Minibatch",

@@ -56,8 +56,10 @@ from xpsample.kernels import MYULA as MYULA
 from xpsample.kernels import NUTS as NUTS
 from xpsample.kernels import PCN as PCN
 from xpsample.kernels import RWM as RWM
+from xpsample.kernels import SGNHT as SGNHT
 from xpsample.kernels import ULA as ULA
 from xpsample.kernels import ChromaticGibbs as ChromaticGibbs
+from xpsample.kernels import CosineCycles as CosineCycles
 from xpsample.kernels import CycleSearch as CycleSearch
 from xpsample.kernels import DifferentialEvolution as DifferentialEvolution
 from xpsample.kernels import EllipticalSlice as EllipticalSlice

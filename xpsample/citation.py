@@ -16,6 +16,7 @@ ALIASES = {
     "srhmc": "srmc",
     "wdbc": "breastcancer",
     "minibatch": "sgld",
+    "cosinecycles": "csgld",
     "temperedsmc": "smc",
     "paralleltempering": "tempering",
     "blocks": "independent",  # Tierney (1994), on kernels that take turns, too

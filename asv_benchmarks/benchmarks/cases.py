@@ -85,6 +85,7 @@ CASES = {
     "mams": Case(lambda: xps.MAMS(0.5, 3.0)),
     "mclmc": Case(lambda: xps.MCLMC(0.5, 3.0)),
     "underdamped": Case(lambda: xps.UnderdampedLangevin(0.2)),
+    "sgnht": Case(lambda: xps.SGNHT(0.2)),
     "tempering": Case(lambda: xps.ParallelTempering(xps.RWM(0.3), (1.0, 0.3))),
     "srmc": Case(lambda: xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=xps.Exact())),
     "srld": Case(lambda: xps.SRLD(xps.ULA(0.05), 0.5, Rolling(5, 5))),

@@ -69,6 +69,7 @@ REAL = {
     "MCLMC": lambda: xps.MCLMC(0.3, 2.0),
     "ULA": lambda: xps.ULA(0.05),
     "Underdamped": lambda: xps.UnderdampedLangevin(0.2),
+    "SGNHT": lambda: xps.SGNHT(0.2),
     "MYULA": lambda: xps.MYULA(0.1, xps.L1(), 0.3),
     "SVGD": lambda: xps.SVGD(0.1, xps.RBF(1.0)),
     "StochasticSVGD": lambda: xps.StochasticSVGD(0.1, xps.RBF(1.0)),

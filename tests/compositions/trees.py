@@ -102,6 +102,7 @@ BASES = {
         _base("ULA", lambda p, v: xps.ULA(v), 0.1),
         _base("ULA, decaying", lambda p: xps.ULA(xps.PolynomialDecay(0.1))),
         _base("Underdamped", lambda p, v: xps.UnderdampedLangevin(v), 0.3),
+        _base("SGNHT", lambda p, v: xps.SGNHT(v), 0.3),
         _base("MYULA", lambda p, v: xps.MYULA(v, xps.L1(), 0.3), 0.1),
         _base("SVGD", lambda p, v: xps.SVGD(v, xps.RBF(1.0)), 0.1),
         _base("StochasticSVGD", lambda p, v: xps.StochasticSVGD(v, xps.RBF(1.0)), 0.1),

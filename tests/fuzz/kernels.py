@@ -48,6 +48,7 @@ def kernels() -> list[Call]:
         call(xps.MAMS, on_reals, step_size=STEP_SIZE, length=STEP_SIZE, mass=COVARIANCE),
         call(xps.MCLMC, on_reals, step_size=STEP_SIZE, length=STEP_SIZE, mass=COVARIANCE),
         call(xps.UnderdampedLangevin, on_reals, step_size=STEP_SIZE, friction=STEP_SIZE, mass=COVARIANCE),
+        call(xps.SGNHT, on_reals, step_size=STEP_SIZE, friction=STEP_SIZE),
         call(
             xps.PCN,
             on_reals,
@@ -79,6 +80,12 @@ def kernels() -> list[Call]:
             scale=STEP_SIZE,
             power=arg(0.5, PER_CHAIN | ZERO),
             offset=arg(0.0, PER_CHAIN | ZERO),
+        ),
+        call(
+            xps.CosineCycles,
+            lambda made, lib: on_reals(xps.ULA(made), lib),
+            scale=STEP_SIZE,
+            length=arg(3, COUNT),
         ),
         call(xps.Minibatch, on_rows, base=arg(xps.ULA(0.1), NONE), size=arg(2, COUNT), common=arg(False, FLAG)),
         call(

@@ -192,6 +192,8 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "MAMS": lambda: xps.MAMS(0.3, 1.0),
     "MCLMC": lambda: xps.MCLMC(0.3, 1.0),
     "UnderdampedLangevin": lambda: xps.UnderdampedLangevin(0.1, 1.0),
+    "SGNHT": lambda: xps.SGNHT(0.1, 1.0),
+    "ULA, in cycles": lambda: xps.ULA(xps.CosineCycles(0.1, 3)),
     "PCN": lambda: xps.PCN(0.5),
     "IndependentMH": lambda: xps.IndependentMH(),
     "Ensemble": lambda: xps.Ensemble(),

@@ -30,7 +30,7 @@ from tests.kernels.support import (
 from xpsample.core import tree
 from xpsample.gradients import FiniteDifference
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels import HMC, MALA, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, PCN, RWM, SGNHT, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Exact, Shift, Target
 
@@ -216,6 +216,7 @@ COSTS = [
     (IndependentMH(0.0), (1, 0, 0)),
     (ULA(0.1), (0, 1, 0)),
     (UnderdampedLangevin(0.1), (0, 1, 0)),
+    (SGNHT(0.1), (0, 1, 0)),
     (MALA(0.1), (1, 1, 0)),
     (HMC(0.1, 1), (1, 1, 0)),
     (HMC(0.1, 5), (1, 5, 0)),

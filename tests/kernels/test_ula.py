@@ -6,7 +6,7 @@ import pytest
 import xpsample as xps
 from tests.kernels.support import CHAINS, GAUSSIAN, NARROW, assert_variance, noise_of, score, start, walk
 from xpsample.core.errors import HyperparameterError
-from xpsample.kernels import ULA, PolynomialDecay
+from xpsample.kernels import ULA, CosineCycles, PolynomialDecay
 from xpsample.srmc import autocorrelation
 
 
@@ -38,6 +38,24 @@ def test_a_schedule_gives_every_step_its_size(library):
         np.testing.assert_allclose(positions[n - 1], x, rtol=1e-10)
 
 
+def test_cycles_have_large_steps_first(library):
+    """Zhang et al. (2020), Eq. 1, over two cycles of three steps."""
+    x = start(5)
+    kernel = ULA(CosineCycles(0.2, 3))
+    noise = noise_of(kernel, x, 6)
+    positions, _, _ = walk(library, kernel, x, noise)
+    for n, eta in enumerate((0.2, 0.15, 0.05, 0.2, 0.15, 0.05)):
+        x = x + eta * score(x) + np.sqrt(2 * eta) * noise["proposal"][n]
+        np.testing.assert_allclose(positions[n], x, rtol=1e-10)
+
+
+def test_thinning_by_the_length_keeps_the_last_step_of_each_cycle():
+    x0 = start(4)
+    every = xps.sample(GAUSSIAN, ULA(CosineCycles(0.2, 5)), x0, 20, seed=1).draws
+    last = xps.sample(GAUSSIAN, ULA(CosineCycles(0.2, 5)), x0, 4, seed=1, thinning=5).draws
+    np.testing.assert_array_equal(last, every[4::5])
+
+
 def test_a_schedule_without_decay_is_a_number():
     x0 = start(4)
     number, schedule = (xps.sample(GAUSSIAN, ULA(s), x0, 20, seed=1).draws for s in (0.1, PolynomialDecay(0.1, 0.0)))
@@ -50,6 +68,7 @@ def test_a_schedule_without_decay_is_a_number():
         (lambda: PolynomialDecay(0.0), r"scale must be greater than 0; got 0\.0"),
         (lambda: PolynomialDecay(1.0, -0.5), "power must be at least 0; got -0"),
         (lambda: PolynomialDecay(1.0, 0.5, -1.0), "offset must be at least 0; got -1"),
+        (lambda: CosineCycles(0.1, 0), "length must be a positive integer; got 0"),
         (lambda: autocorrelation(ULA(PolynomialDecay(1.0))), "pass LangevinAutocorrelation with its"),
     ],
 )

@@ -28,6 +28,7 @@ from xpsample.kernels import (
     NUTS,
     PCN,
     RWM,
+    SGNHT,
     ULA,
     DifferentialEvolution,
     EllipticalSlice,
@@ -157,6 +158,13 @@ def _continuous() -> list[Scenario]:
             lambda a: UnderdampedLangevin(0.5),
             gaussian_distribution(COVARIANCE),
             with_exact_state=_thermal(0.5),
+        ),
+        Scenario(
+            "sgnht",
+            normal,
+            lambda a: SGNHT(0.5),
+            gaussian_distribution(COVARIANCE),
+            biased="its distribution at a finite step size has no closed form",
         ),
         Scenario(
             "tempering",

@@ -59,7 +59,9 @@ from xpsample.kernels.nuts import NUTS as NUTS
 from xpsample.kernels.nuts import NUTSInfo as NUTSInfo
 from xpsample.kernels.pcn import PCN as PCN
 from xpsample.kernels.rwm import RWM as RWM
+from xpsample.kernels.sgnht import SGNHT as SGNHT
 from xpsample.kernels.slice import Slice as Slice
+from xpsample.kernels.step_sizes import CosineCycles as CosineCycles
 from xpsample.kernels.step_sizes import PolynomialDecay as PolynomialDecay
 from xpsample.kernels.step_sizes import StepSizes as StepSizes
 from xpsample.kernels.tempering import ParallelTempering as ParallelTempering
