@@ -118,7 +118,7 @@ TUNED = {
 
 @pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
 @pytest.mark.first_tier
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
 def test_the_kernel_of_a_file_is_the_tuned_one(tmp_path, kernel, name):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -55,6 +56,7 @@ def relative(path):
     return str(path.relative_to(ROOT))
 
 
+@cache
 def parse(path):
     return ast.parse(path.read_text(), filename=str(path))
 
@@ -83,30 +85,32 @@ def imports(tree):
 # ---- what the source says --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", CORE, ids=relative)
-def test_the_core_imports_its_three_dependencies_only(path):
-    """Others within functions, when they are asked for. An array library nowhere, not even a compat module of one."""
-    for name, at_module_level in imports(parse(path)):
-        parts = name.split(".")
-        assert not LIBRARIES & set(parts), name
-        allowed = HARD | sys.stdlib_module_names | (set() if at_module_level else OPTIONAL)
-        assert parts[0] in allowed, name
+def test_the_core_imports_its_three_dependencies_only():
+    """Imports others within functions, on demand, and an array library nowhere, not even a compat module of one."""
+    for path in CORE:
+        for name, at_module_level in imports(parse(path)):
+            parts = name.split(".")
+            assert not LIBRARIES & set(parts), f"{relative(path)}: {name}"
+            allowed = HARD | sys.stdlib_module_names | (set() if at_module_level else OPTIONAL)
+            assert parts[0] in allowed, f"{relative(path)}: {name}"
 
 
-@pytest.mark.parametrize("path", CORE, ids=relative)
-def test_the_core_names_no_array_library(path):
-    """No text in the code that is a library's name or a module of it, so nothing can be compared with one."""
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            assert node.value.partition(".")[0] not in LIBRARIES, f"line {node.lineno}: {node.value!r}"
+def test_the_core_names_no_array_library():
+    """Has no text in the code that is a library's name or a module of it, so nothing can be compared with one."""
+    for path in CORE:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = node.value.partition(".")[0] in LIBRARIES
+                assert not named, f"{relative(path)}, line {node.lineno}: {node.value!r}"
 
 
-@pytest.mark.parametrize("path", CORE, ids=relative)
-def test_the_core_compares_no_backend_by_name(path):
-    for node in ast.walk(parse(path)):
-        if isinstance(node, (ast.Compare, ast.match_case)):
-            texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
-            assert not texts & (LIBRARIES | {"numpy"}), f"line {getattr(node, 'lineno', '?')}"
+def test_the_core_compares_no_backend_by_name():
+    for path in CORE:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, (ast.Compare, ast.match_case)):
+                texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+                named = texts & (LIBRARIES | {"numpy"})
+                assert not named, f"{relative(path)}, line {getattr(node, 'lineno', '?')}"
 
 
 ADAPTED = {
@@ -126,19 +130,19 @@ def test_a_backend_imports_its_own_library_only(package):
         assert found <= HARD | sys.stdlib_module_names | own | {package.name} | ADAPTED.get(path.name, set())
 
 
-@pytest.mark.parametrize("path", [*CORE, *(p for b in BACKENDS for p in sorted(b.rglob("*.py")))], ids=relative)
-def test_files_are_read_in_two_sittings(path):
-    assert len(path.read_text().splitlines()) <= 450
+def test_files_are_read_in_two_sittings():
+    for path in [*CORE, *(p for b in BACKENDS for p in sorted(b.rglob("*.py")))]:
+        assert len(path.read_text().splitlines()) <= 450, relative(path)
 
 
-@pytest.mark.parametrize("path", CORE, ids=relative)
-def test_public_names_have_docstrings(path):
-    tree = parse(path)
-    if path.name != "__main__.py":
-        assert ast.get_docstring(tree), "the module"
-    for node in tree.body:
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), node.name
+def test_public_names_have_docstrings():
+    for path in CORE:
+        tree = parse(path)
+        if path.name != "__main__.py":
+            assert ast.get_docstring(tree), relative(path)
+        for node in tree.body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{relative(path)}: {node.name}"
 
 
 def classes():
