@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--release", action="store_true", help="run every test, and those that only a release needs")
     parser.addoption("--rest", action="store_true", help="run the tests that --full adds, and no others")
     parser.addoption("--few", type=int, help="the first case of so many tests of each file: a quick look")
-    parser.addoption("--fuzz", type=int, default=200, help="random cases of each kind in the slow tests (default: 200)")
+    parser.addoption("--fuzz", type=int, help="random cases of each kind in the slow tests (50; with --release 200)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -69,10 +69,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in BY_FOLDER:
             item.add_marker(folder)
-        other_tier = not every and (_in_first_tier(item) and _is_early(item, counts)) == rest
-        why = "first tier" if rest else "left for --full"
-        reason = why if other_tier else _missing_of(item)
-        if item.get_closest_marker("release") and not (release or named):
+        early = _in_first_tier(item) and _is_early(item, counts)
+        reason = _missing_of(item)
+        if not every and early == rest:
+            reason = "first tier" if rest else "left for --full"
+        elif reason is None and not (early or release or named) and _is_for_releases(item, counts):
             reason = "left for --release"
         if reason is None:
             kept.append(item)
@@ -123,7 +124,7 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 def _in_first_tier(item: pytest.Item) -> bool:
     """Every claim on NumPy, nearly all on array-api-strict in float64; on torch and JAX kernels and backends."""
-    if any(item.get_closest_marker(name) for name in (*BY_FOLDER, "slow")):
+    if any(item.get_closest_marker(name) for name in (*BY_FOLDER, "slow", "release")):
         return False
     pairs = [value if isinstance(value, tuple) else (value, "float64") for value in _params(item).values()]
     named = [pair[:2] for pair in pairs if pair and isinstance(pair[0], str)]
@@ -145,6 +146,16 @@ def _is_early(item: pytest.Item, counts: dict[tuple[Path, str], int]) -> bool:
     counts[test] = counts.get(test, 0) + 1
     mark = item.get_closest_marker("first_cases")
     return mark is None or counts[test] <= mark.args[0]
+
+
+def _is_for_releases(item: pytest.Item, counts: dict[tuple[Path, str], int]) -> bool:
+    """Whether a case is among those that only a release needs; `counts` are those seen of each sampled test."""
+    mark = item.get_closest_marker("sampled")
+    if mark is None:
+        return item.get_closest_marker("release") is not None
+    test = item.path, f"sampled {getattr(item, 'originalname', item.name)}"
+    counts[test] = counts.get(test, 0) + 1
+    return counts[test] % mark.args[0] != 1
 
 
 def _first_cases(items: list[pytest.Item], few: int) -> tuple[list[pytest.Item], list[pytest.Item]]:

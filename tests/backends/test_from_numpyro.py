@@ -46,6 +46,7 @@ def many_supports():
     numpyro.factor("penalty", -0.1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("function", "kwargs"),
     [(eight_schools, {"errors": ERRORS, "y": EFFECTS}), pytest.param(many_supports, {}, marks=pytest.mark.slow)],
@@ -89,6 +90,7 @@ def test_axes_of_events_have_names_too():
     }
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_posterior_is_that_of_numpyros_nuts():
     model = from_numpyro.model(eight_schools, (ERRORS,), {"y": EFFECTS})

@@ -69,6 +69,7 @@ def test_density_and_quantities_are_those_on_numpy():
         assert all(np.allclose(found[name], expected[name], rtol=1e-10) for name in found)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_one_model_in_pymc_and_in_numpyro_has_one_posterior_and_the_same_names():
     pytest.importorskip("arviz_base")

@@ -45,6 +45,7 @@ def blocks(monkeypatch):
     return made
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("committed", [False, True])
@@ -74,6 +75,7 @@ KERNELS_OF_A_NUMBER = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", KERNELS_OF_A_NUMBER)
 def test_values_of_hyper_parameters_share_a_program(blocks, name):

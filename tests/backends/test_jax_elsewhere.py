@@ -37,6 +37,7 @@ def lowered(monkeypatch):
     return texts
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", [n if n in FIRST_TIER else pytest.param(n, marks=pytest.mark.slow) for n in SCENARIOS])
 def test_programs_are_lowered_for_cuda(lowered, name):
@@ -49,6 +50,7 @@ def test_programs_are_lowered_for_cuda(lowered, name):
     assert all(programs._is_whole(text) for text in lowered)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("mass", [xps.DiagonalMetric(), xps.DenseMetric(), xps.LowRankMetric()])
 def test_warm_ups_are_lowered_for_cuda(monkeypatch, mass):

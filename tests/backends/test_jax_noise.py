@@ -67,6 +67,7 @@ def test_uniforms_have_neither_end_and_normals_are_finite_and_symmetric(word, li
 SPECS = [Normal((3, 2)), Uniform((3, 2)), Normal(()), Uniform((5,)), Normal((2, 1, 3)), Normal((0, 2))]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.first_cases(4)
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("spec", SPECS, ids=str)

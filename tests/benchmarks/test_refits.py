@@ -15,6 +15,7 @@ import xpsample as xps
 from asv_benchmarks.peers import refits
 
 
+@pytest.mark.release
 def test_the_ways_give_one_posterior():
     """`Sampler` and `sample` to the bit; BlackJAX within a tolerance of 0.12, with a fixed seed."""
     ways = [refits.by_sampler(xps.HMC()), refits.by_sample(xps.HMC()), refits.by_blackjax(blackjax.nuts, {})]

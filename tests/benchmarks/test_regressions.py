@@ -35,6 +35,7 @@ def slower(found):
 # ---- slowdowns -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.release
 def test_copies_of_the_state_at_each_step_are_caught(edited):
     """Twenty, so that a step takes many times as long whatever else the machine does."""
     plain = "new, info = step(state, numbers)"

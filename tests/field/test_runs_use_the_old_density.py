@@ -281,6 +281,7 @@ def test_every_kernel_on_jax(kernel):
     check("array of float64 in place", kernel, "jax")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -98,6 +98,7 @@ def test_values_that_underflow(kernel):
     check(told(model, kernel, model.start(like=np.zeros(0), chains=4, seed=0)), "underflow")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernel", sweep(xps.RWM(), xps.HMC()), ids=lambda k: type(k).__name__)
 @pytest.mark.parametrize("dtype", sweep("float64", "float32"))
 @pytest.mark.parametrize("strength", sweep(0.01, 0.003))

@@ -25,8 +25,9 @@ def test_a_few(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
 def test_many(name, kind, tmp_path, monkeypatch, request):
-    """As many as ``--fuzz`` says; a tenth on JAX, which compiles, and of commands, which take long."""
+    """As many as ``--fuzz`` says, or 200 for a release, else 50; a tenth on JAX, which compiles, and of commands."""
     if kind == "command" and name != "numpy":
         pytest.skip("a command knows no library")
-    cases = request.config.getoption("--fuzz") // (10 if name == "jax" or kind == "command" else 1)
+    options = request.config.option
+    cases = (options.fuzz or (200 if options.release else 50)) // (10 if name == "jax" or kind == "command" else 1)
     check(name, kind, cases, tmp_path, monkeypatch)

@@ -245,6 +245,7 @@ def density(x):
     return -0.5 * np.sum(x * (x @ precision()), axis=-1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -265,6 +266,7 @@ def test_the_same_chain_on_every_library(library, kernel):
     assert np.unique(ours.draws).tolist() == [0, 1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("base", "target"), [(GWG(), "bits"), (MALA(0.3), None)], ids=["GWG", "MALA"])
 def test_no_repellence_is_no_change_bit_for_bit(library, base, target):
     target, dim = (GAUSSIAN, 3) if target is None else quadratic(target)

@@ -23,6 +23,7 @@ def mean(f, x, y, skip):
     return np.mean([f(a, b) for i, a in enumerate(x) for j, b in enumerate(y) if not (skip and i == j)])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("unbiased", [True, False])
 @pytest.mark.parametrize("name", PAIRS)
 def test_mmd_is_the_mean_over_pairs(name, unbiased, library):

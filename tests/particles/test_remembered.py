@@ -117,6 +117,7 @@ def test_the_variance_is_that_of_runs(moves):
     assert 0.5 < ratio < 2.0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("moves", [1, 15])
 def test_too_few_moves_have_the_finding(library, moves):
@@ -168,6 +169,7 @@ def test_two_exponentials(settings, share):
     assert bool(told(trace)) == bool(settings)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("base", [xps.RWM(1e6), xps.RWM(1e-6)], ids=["far", "near"])
 def test_particles_that_never_get_anywhere(library, base):
     trace = anneal(

@@ -85,6 +85,7 @@ def test_biased_schemes_are_caught(scheme):
     assert off(counts(scheme, WEIGHTS), WEIGHTS) > 20
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("particles", [1, 7, 1000])
 @pytest.mark.parametrize("scheme", SCHEMES[1:], ids=repr)
 def test_equal_weights_change_nothing(scheme, particles, typed_library):
@@ -97,6 +98,7 @@ def test_equal_weights_change_nothing(scheme, particles, typed_library):
     np.testing.assert_array_equal(library.host(index), np.broadcast_to(np.arange(particles), (2, particles)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
 def test_the_same_ancestors_on_every_library(scheme, library):
     def copies(**place):

@@ -44,6 +44,7 @@ from xpsample.trace.recorders import Recorder
 from xpsample.zoo.gaussian import gaussian
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_extended_run_equals_one_run(tmp_path, library):
     theta = Record("theta", lambda state: {"theta": state.theta})
@@ -100,6 +101,7 @@ DRAWS = {"numpy": 10_000, "torch": 3_000, "jax": 40_000, "array_api_strict": 1_0
 """Enough to take a second or more from the 512th on: time to kill the run in."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", DRAWS)
 @pytest.mark.slow
 def test_killed_run_resumes_exactly(tmp_path, name):

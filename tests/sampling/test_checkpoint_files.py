@@ -441,6 +441,7 @@ def test_every_damage_is_one_error_that_names_the_file(saved, pattern):
             load(path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", [INDEX, "state-*", "rows-*"])
 def test_every_length_and_a_bit_of_every_byte(tmp_path, pattern):

@@ -39,6 +39,7 @@ def test_what_saves_ask_of_the_disk(entry, saves, each_save, pieces, tmp_path):
     assert Counter(call.split()[0] for call in layer.calls) == Counter(each) + lock + Counter(mkdir=saves)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("fault", FAULTS)
@@ -46,6 +47,7 @@ def test_every_call_of_a_run(fault, tmp_path):
     assert check("draws", open_library("numpy", "float64"), fault, tmp_path, EVERY[fault]) > 60 // EVERY[fault]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("entry", ["warm-up", "fit"])

@@ -88,6 +88,7 @@ def test_a_chain_whose_score_is_lost_is_frozen():
     assert problem.dim == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("moves", [(1, 1), (1, 3), (2, 1), (3, 2)])
 def test_choices_among_staying_and_moves_by_hand(library, moves):
     """For one variable and several, of two values and of more: softmax of (0, moves), and its inverse CDF."""
