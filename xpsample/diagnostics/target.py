@@ -192,7 +192,7 @@ def judge_data_precision(target: BoundTarget, draws: Array) -> Finding | None:
         with np.errstate(all="ignore"), warnings.catch_warnings(), suppress(Exception):  # such as too little memory
             warnings.simplefilter("ignore")
             for i in range(-min(4, draws.shape[0]), 0):
-                one, two = (t.evaluate(draws[i, ...]).log_density for t in (target, other))
+                one, two = (t.log_density(draws[i, ...]) for t in (target, other))
                 apart.append(np.asarray(to_host(two), dtype=np.float64) - np.asarray(to_host(one)))
             sd = np.std(apart, axis=(0, -1) if np.ndim(apart) > 1 else 0)  # of each group, whose data may be its own
             return float(np.max(np.nan_to_num(sd), initial=0.0))
