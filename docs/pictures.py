@@ -225,6 +225,15 @@ def _sgnht(panel: Panel) -> None:
     on_banana(panel, xps.SGNHT(0.15, friction=0.5), 150)
 
 
+@picture("delayed")
+def _delayed(panel: Panel) -> None:
+    cheap = xps.Target(lambda x: -0.4 * np.sum(x**2 / np.array([1.5, 6.0]), axis=-1))
+    kernel = xps.DelayedAcceptance(xps.RWM(0.8), moves=4)
+    draws = xps.sample(xps.Bridge(cheap, BANANA), kernel, START, 60, seed=1).draws
+    contours(panel, BANANA, (-4.0, 4.0), (-3.0, 6.0))
+    path(panel, draws[:, 0])
+
+
 @picture("myula")
 def _myula(panel: Panel) -> None:
     target = xps.Target(None, score=lambda x: 1.0 - x)

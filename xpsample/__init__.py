@@ -15,8 +15,9 @@ _NAMES = {
     "gradients": "Auto FiniteDifference Via",
     "hiss.kernel": "HiSS",
     "kernels": "ACS DMALA DULA GWG HMC MALA MAMS MCLMC MYULA NUTS PCN RWM SGNHT ULA ChromaticGibbs CosineCycles "
-    "CycleSearch DifferentialEvolution EllipticalSlice Ensemble Gibbs IndependentMH LocallyBalanced ParallelTempering "
-    "PolynomialDecay SingleFlip Slice Stretch TwoOpt UnderdampedLangevin",
+    "CycleSearch DelayedAcceptance DifferentialEvolution EllipticalSlice Ensemble Gibbs IndependentMH "
+    "LocallyBalanced ParallelTempering PolynomialDecay SingleFlip Slice Stretch TwoOpt "
+    "UnderdampedLangevin",
     "kernels.blocks": "Blocks",
     "kernels.minibatch": "Minibatch",
     "metrics.stein": "RBF InverseMultiquadric",

@@ -61,6 +61,7 @@ from xpsample.kernels import ULA as ULA
 from xpsample.kernels import ChromaticGibbs as ChromaticGibbs
 from xpsample.kernels import CosineCycles as CosineCycles
 from xpsample.kernels import CycleSearch as CycleSearch
+from xpsample.kernels import DelayedAcceptance as DelayedAcceptance
 from xpsample.kernels import DifferentialEvolution as DifferentialEvolution
 from xpsample.kernels import EllipticalSlice as EllipticalSlice
 from xpsample.kernels import Ensemble as Ensemble

@@ -17,6 +17,7 @@ ALIASES = {
     "wdbc": "breastcancer",
     "minibatch": "sgld",
     "cosinecycles": "csgld",
+    "delayedacceptance": "delayed",
     "temperedsmc": "smc",
     "paralleltempering": "tempering",
     "blocks": "independent",  # Tierney (1994), on kernels that take turns, too

@@ -170,6 +170,10 @@ def as_strength(strength: Any, library: Library) -> Any:
     return on_reals(xps.SRMC(xps.MALA(0.1), strength), library)
 
 
+def on_bridges(kernel: Any, library: Library) -> Any:
+    return xps.sample(xps.Bridge(gaussian(), gaussian()), kernel, real(library), 2, seed=0, progress=False)
+
+
 def as_tilt(tilt: Any, library: Library) -> Any:
     return on_reals(xps.SRMC(xps.MALA(0.1), 1.0, tilt=tilt), library)
 

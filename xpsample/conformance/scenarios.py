@@ -30,6 +30,7 @@ from xpsample.kernels import (
     RWM,
     SGNHT,
     ULA,
+    DelayedAcceptance,
     DifferentialEvolution,
     EllipticalSlice,
     Ensemble,
@@ -48,6 +49,7 @@ from xpsample.prox import Regularizer
 from xpsample.srld import SRLD, History, Rolling, Thinned
 from xpsample.srmc import SRMC, Adaptive, Frozen, LeapfrogAutocorrelation, PowerLaw, Schedule, Stable, autocorrelation
 from xpsample.targets import Capability, Exact, LineIntegral, Shift, Target, Tempered, Tilt, Untilted
+from xpsample.targets.bridge import Bridge
 from xpsample.zoo.curved import banana, bend, unbend
 from xpsample.zoo.gaussian import gaussian
 from xpsample.zoo.mixture import smoothed_mixture
@@ -172,6 +174,12 @@ def _continuous() -> list[Scenario]:
             lambda a: ParallelTempering(RWM(a([[0.8], [1.5]])), (1.0, 0.3)),
             gaussian_distribution(COVARIANCE),
             with_exact_state=_on_hot_rung(0.3),
+        ),
+        Scenario(
+            "delayed",
+            lambda a: Bridge(gaussian(np.diag([1.5, 4.0])), banana()),
+            lambda a: DelayedAcceptance(RWM(1.0), 3),
+            BANANA,
         ),
         Scenario(
             "mala-tempered",

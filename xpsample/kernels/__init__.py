@@ -14,6 +14,7 @@ _NAMES = {
     "discrete.gibbs": "ChromaticGibbs Gibbs SingleFlip",
     "discrete.gwg": "GWG",
     "discrete.two_opt": "TwoOpt",
+    "delayed": "DelayedAcceptance",
     "elliptical": "EllipticalSlice",
     "ensemble": "DifferentialEvolution Ensemble Stretch",
     "hmc": "HMC",

@@ -12,6 +12,7 @@ from xpsample.core.fields import parameter as parameter
 from xpsample.core.fields import text as text
 from xpsample.core.fields import vector as vector
 from xpsample.core.hyperparameters import per_coordinate as per_coordinate
+from xpsample.kernels.delayed import DelayedAcceptance as DelayedAcceptance
 from xpsample.kernels.discrete.acs import ACS as ACS
 from xpsample.kernels.discrete.acs import ACSState as ACSState
 from xpsample.kernels.discrete.balanced import Balancing as Balancing

@@ -9,7 +9,7 @@ from xpsample.core.fields import vector
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, normal_like, uniform_per_chain
 from xpsample.kernels.shrinking import shrink, tries_per_chain
-from xpsample.kernels.traits import ADJUSTED
+from xpsample.kernels.traits import REVERSIBLE
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -52,7 +52,7 @@ class EllipticalSlice(MemorylessKernel[Info]):
 
     # Asking for ratios, too, refuses targets whose acceptance gives nothing else.
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.REAL
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def noise(self, x: Array) -> Specs:
         uniform = uniform_per_chain(x)

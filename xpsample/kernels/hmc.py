@@ -8,13 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 from xpsample.adaptation import ChEES, DiagonalMetric, StepSize
 from xpsample.core.arrays import Array, Mask
 from xpsample.core.covariance import LowRankCovariance, matrix
+from xpsample.core.declared import declared
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import count, parameter
 from xpsample.core.hyperparameters import ToBeTuned, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.kernel import Kernel, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.traits import ADJUSTED
+from xpsample.kernels.traits import ADJUSTED, REVERSIBLE, Trait
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 
@@ -102,7 +103,10 @@ class HMC(Kernel[HMCState, HMCInfo]):
     length: Any = parameter(default=None, gt=0, tune=ChEES(metric="mass"), unless="steps")
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.SCORE | Capability.REAL
-    traits = ADJUSTED
+
+    @declared
+    def traits(self) -> Trait:
+        return ADJUSTED if self.steps is None else REVERSIBLE  # the length of a trajectory depends on the step's number
 
     def __check_init__(self) -> None:
         if self.steps is not None and self.length is not None:

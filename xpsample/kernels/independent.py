@@ -8,7 +8,7 @@ from xpsample.core.covariance import matrix
 from xpsample.core.fields import vector
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.traits import ADJUSTED
+from xpsample.kernels.traits import REVERSIBLE
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
@@ -44,7 +44,7 @@ class IndependentMH(MemorylessKernel[Info]):
     covariance: Any = matrix(default=None, tune=ProposalCovariance(), only_with="mean")
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}

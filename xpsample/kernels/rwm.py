@@ -9,7 +9,7 @@ from xpsample.core.fields import parameter
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.traits import ADJUSTED
+from xpsample.kernels.traits import REVERSIBLE
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
@@ -49,7 +49,7 @@ class RWM(MemorylessKernel[Info]):
     covariance: Array | None = matrix(default=None, tune=DiagonalMetric(scores=False), only_with="step_size")
 
     requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}

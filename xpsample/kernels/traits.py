@@ -27,6 +27,8 @@ class Trait(enum.Flag):
     """It moves along the score and takes every move, so that a force may be added to the score."""
     ANY_DEPENDENCE = enum.auto()
     """It samples any density that it is given, whichever of its variables depend on each other."""
+    REVERSIBLE = enum.auto()
+    """Moves from x to y are as frequent as from y to x in the target, and nothing is remembered but the position."""
 
 
 LACKING = {
@@ -40,6 +42,7 @@ LACKING = {
     Trait.STAYS_INSIDE: "it needs a density that falls to 0 smoothly",
     Trait.ANY_DEPENDENCE: "its colors hold for the target alone, and in another density more variables may depend on "
     "each other",
+    Trait.REVERSIBLE: "its moves are not known to be reversible",
     Trait.DRIFTS: "a force that is added to the score does nothing in it, or biases it",
 }
 """What a message says of a kernel without a trait."""
@@ -49,6 +52,9 @@ MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT | Trai
 
 ADJUSTED = MEMORYLESS | Trait.INVARIANT | Trait.STAYS_INSIDE
 """Of a kernel that accepts or rejects, or draws from conditional distributions: RWM, HMC, Gibbs, ..."""
+
+REVERSIBLE = ADJUSTED | Trait.REVERSIBLE
+"""Of a kernel whose single move satisfies detailed balance: RWM, MALA, HMC, ..."""
 
 UNADJUSTED = MEMORYLESS | Trait.TAKES_ESTIMATES | Trait.DRIFTS
 """Of a kernel that moves along the score and takes every move: ULA, UnderdampedLangevin, ..."""

@@ -82,9 +82,10 @@ class Bridge(AbstractTarget):
 
     def prepare(self, x: Array, requires: Capability) -> "BridgedTarget":
         requires |= Capability.LOG_DENSITY
-        return BridgedTarget(
-            self.initial.prepare(x, requires & ~Capability.ANY_START), self.target.prepare(x, requires)
-        )
+        own = requires
+        if Capability.OF_INITIAL in requires:
+            own &= ~(Capability.SCORE | Capability.HVP | Capability.DIFFERENCES)
+        return BridgedTarget(self.initial.prepare(x, requires & ~Capability.ANY_START), self.target.prepare(x, own))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +126,17 @@ class BridgedTarget(OnTarget):
         return Costs(*(a.plus(b) for a, b in pairs))
 
     def evaluate(self, x: Array) -> Point:
-        return self._join(Ends(self.initial.evaluate(x), self.target.evaluate(x)))
+        return self.joined(Ends(self.initial.evaluate(x), self.target.evaluate(x)))
 
     def evaluate_lazily(self, x: Array) -> Point:
         return self.evaluate(x)
 
     def refresh(self, point: Point) -> Point:
         ends = point.base
-        return self._join(Ends(self.initial.refresh(ends.initial), self.target.refresh(ends.target)))
+        return self.joined(Ends(self.initial.refresh(ends.initial), self.target.refresh(ends.target)))
 
-    def _join(self, ends: Ends) -> Point:
+    def joined(self, ends: Ends) -> Point:
+        """The target's point with the points of both ends in `base`."""
         return ends.target._replace(base=ends)
 
     def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:

@@ -24,6 +24,8 @@ class Capability(enum.Flag):
     """Start positions of density 0, which get weight 0."""
     SOME_ROWS = enum.auto()
     """A batch of the rows of a posterior at a time: whole data may be too large to evaluate."""
+    OF_INITIAL = enum.auto()
+    """Scores, HVPs and differences of the initial end of a `Bridge` only; of its target the log density is enough."""
 
 
 class Wanted(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from xpsample.core.arrays import Array
 from xpsample.core.fields import FrozenDataclass, instance
 from xpsample.kernels.discrete.common import OneVariable, space_of
-from xpsample.kernels.traits import ADJUSTED
+from xpsample.kernels.traits import REVERSIBLE
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -73,7 +73,7 @@ class LocallyBalanced(OneVariable):
     balancing: Balancing = instance(Balancing, "Barker()", default=Barker())
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def logits(self, target: BoundTarget, point: Point) -> Array:
         weights = self.balancing.log(target.xp, point.differences)

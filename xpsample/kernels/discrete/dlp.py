@@ -19,7 +19,7 @@ from xpsample.kernels.kernel import (
     none_frozen,
     uniform_per_chain,
 )
-from xpsample.kernels.traits import ADJUSTED, UNADJUSTED
+from xpsample.kernels.traits import REVERSIBLE, UNADJUSTED
 from xpsample.kernels.ula import ULAState
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -105,7 +105,7 @@ class DMALA(MemorylessKernel[Info]):
     balance: Any = parameter(default=0.5, ge=0)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def noise(self, x: Array) -> Specs:
         return langevin_noise(x)

@@ -14,7 +14,7 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.kernels.discrete.colors import as_colors, check_colors
 from xpsample.kernels.discrete.common import OneVariable, choose_or_stay, space_of, uniform_per_variable
 from xpsample.kernels.kernel import ChainState, Info, Kernel, MemorylessKernel, select, uniform_per_chain
-from xpsample.kernels.traits import ADJUSTED, Trait
+from xpsample.kernels.traits import ADJUSTED, REVERSIBLE, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -41,7 +41,7 @@ class SingleFlip(OneVariable):
     """
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.DISCRETE
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def logits(self, target: BoundTarget, point: Point) -> Array:
         xp, space = target.xp, space_of(target)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from xpsample.core.arrays import Array
 from xpsample.core.fields import parameter
 from xpsample.kernels.discrete.common import OneVariable, estimated_differences
-from xpsample.kernels.traits import ADJUSTED
+from xpsample.kernels.traits import REVERSIBLE
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
@@ -41,7 +41,7 @@ class GWG(OneVariable):
     temperature: Any = parameter(default=0.5, ge=0)
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def logits(self, target: BoundTarget, point: Point) -> Array:
         return estimated_differences(target, point, self.temperature)

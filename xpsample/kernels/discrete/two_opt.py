@@ -6,7 +6,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, Kernel, metropolis, uniform_per_chain
-from xpsample.kernels.traits import ADJUSTED
+from xpsample.kernels.traits import REVERSIBLE
 from xpsample.spaces.discrete import Permutations, as_index
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
@@ -35,7 +35,7 @@ class TwoOpt(Kernel[ChainState, Info]):
     """
 
     requires: ClassVar[Capability] = Capability.LOG_DENSITY
-    traits = ADJUSTED
+    traits = REVERSIBLE
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:
         if not isinstance(target.space, Permutations):
