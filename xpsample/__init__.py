@@ -16,7 +16,7 @@ _NAMES = {
     "hiss.kernel": "HiSS",
     "kernels": "ACS DMALA DULA GWG HMC MALA MAMS MCLMC MYULA NUTS PCN RWM SGNHT ULA ChromaticGibbs CosineCycles "
     "CycleSearch DelayedAcceptance DifferentialEvolution EllipticalSlice Ensemble Gibbs IndependentMH "
-    "LocallyBalanced ParallelTempering PolynomialDecay SingleFlip Slice Stretch TwoOpt "
+    "LocallyBalanced ParallelTempering PolynomialDecay SingleFlip Slice Stretch Sweep SwendsenWang TwoOpt "
     "UnderdampedLangevin",
     "kernels.blocks": "Blocks",
     "kernels.minibatch": "Minibatch",

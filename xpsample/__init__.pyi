@@ -73,6 +73,8 @@ from xpsample.kernels import PolynomialDecay as PolynomialDecay
 from xpsample.kernels import SingleFlip as SingleFlip
 from xpsample.kernels import Slice as Slice
 from xpsample.kernels import Stretch as Stretch
+from xpsample.kernels import Sweep as Sweep
+from xpsample.kernels import SwendsenWang as SwendsenWang
 from xpsample.kernels import TwoOpt as TwoOpt
 from xpsample.kernels import UnderdampedLangevin as UnderdampedLangevin
 from xpsample.kernels.blocks import Blocks as Blocks

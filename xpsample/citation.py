@@ -25,6 +25,7 @@ ALIASES = {
     "dmala": "dlp",
     "singleflip": "rwm",
     "chromaticgibbs": "gibbs",
+    "sweep": "rwm",
     "ellipticalslice": "elliptical",
 }
 """Other spellings, class names among them, of the keys of `REFERENCES`."""

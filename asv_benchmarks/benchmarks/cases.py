@@ -92,6 +92,8 @@ CASES = {
     "svgd": Case(lambda: xps.SVGD(0.05)),
     "gibbs": Case(lambda: xps.Gibbs(), "spins"),
     "colors": Case(lambda: xps.ChromaticGibbs((0, 1, 0, 1, 2, 1, 2, 1, 2, 0)), "spins"),  # of the lattice of 10 spins
+    "sweep": Case(lambda: xps.Sweep(), "spins"),
+    "swendsen_wang": Case(lambda: xps.SwendsenWang(), "spins"),
     "balanced": Case(lambda: xps.LocallyBalanced(), "spins"),
     "gwg": Case(lambda: xps.GWG(), "spins"),
     "dlp": Case(lambda: xps.DMALA(0.4), "spins"),

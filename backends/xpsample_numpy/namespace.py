@@ -11,7 +11,7 @@ Array = Any
 """An array of this library."""
 
 
-__all__ = ["__array_namespace_info__", "minimum_with_zero", "sigmoid", "softplus", "sum"]
+__all__ = ["__array_namespace_info__", "minimum_at", "minimum_with_zero", "sigmoid", "softplus", "sum"]
 
 _add: Callable[..., Array] = np.add.reduce
 
@@ -35,6 +35,13 @@ def sigmoid(a: Array, /) -> Array:
 def minimum_with_zero(a: Array, /) -> Array:
     """min(a, 0)."""
     return np.minimum(a, 0.0)
+
+
+def minimum_at(values: Array, index: Array, updates: Array, /) -> Array:
+    """The least of each value (n,) and of the updates whose index names it."""
+    out = values.copy()
+    np.minimum.at(out, index, updates)
+    return out
 
 
 def softplus(a: Array, /) -> Array:

@@ -15,6 +15,7 @@ Array = Any
 __all__ = [
     "__array_namespace_info__",
     "isfinite",
+    "minimum_at",
     "minimum_with_zero",
     "sigmoid",
     "softplus",
@@ -34,6 +35,11 @@ def isfinite(x: Array, /) -> Array:
 def minimum_with_zero(a: Array, /) -> Array:
     """min(a, 0)."""
     return a.clamp(max=0.0)
+
+
+def minimum_at(values: Array, index: Array, updates: Array, /) -> Array:
+    """The least of each value (n,) and of the updates whose index names it."""
+    return torch.scatter_reduce(values, 0, index, updates, "amin")
 
 
 def softplus(a: Array, /) -> Array:

@@ -11,6 +11,7 @@ from tests.compositions.settings import COVARIANCE, ROWS, _rows
 from xpsample.score_mh import Learned, RandomWalk
 from xpsample.targets import LineIntegral
 from xpsample.zoo.gaussian import gaussian
+from xpsample.zoo.ising import ising_couplings
 
 
 class Case(NamedTuple):
@@ -66,7 +67,10 @@ def _half_normal() -> Case:
 
 
 def _finite(space: Any, bias: np.ndarray, forbidden: bool = False) -> Case:
-    """log pi = b . x + 0.6 x_0 x_1; where forbidden, without the states whose coordinates are all the first ones."""
+    """log pi = b . x + 0.6 x_0 x_1; where forbidden, without the states whose coordinates are all the first ones.
+
+    With two values it states its couplings.
+    """
     states = space.states(3)
     first = states[0]
 
@@ -77,6 +81,13 @@ def _finite(space: Any, bias: np.ndarray, forbidden: bool = False) -> Case:
     def score(x: np.ndarray) -> np.ndarray:
         return bias + 0.6 * np.stack([x[..., 1], x[..., 0], 0 * x[..., 0]], axis=-1)
 
+    couplings: dict[str, Any] = {}
+    if space.choices == 2 and not forbidden:
+        stated = ising_couplings(0.6, bias, [[0, 1]], space)
+        couplings = {
+            "differences_at": lambda x, i: stated.differences_at(x, i, stated.data),
+            "bonds": lambda: stated.bonds(stated.data),
+        }
     probabilities = np.exp(log_density(states))
     total = probabilities.sum()
     probabilities = probabilities / total
@@ -88,6 +99,7 @@ def _finite(space: Any, bias: np.ndarray, forbidden: bool = False) -> Case:
             hvp=lambda x, v: score(v) - bias + 0 * x,
             space=space,
             constrained=forbidden,
+            **couplings,
         ),
         "discrete",
         lambda g, n: states[g.choice(len(states), n, p=probabilities)],

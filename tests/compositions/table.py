@@ -83,6 +83,9 @@ DISCRETE = {
     "Gibbs": lambda: xps.Gibbs(),
     "ChromaticGibbs": lambda: xps.ChromaticGibbs(range(3)),
     "ChromaticGibbs of one": lambda: xps.ChromaticGibbs([0]),
+    "Sweep": lambda: xps.Sweep(),
+    "Sweep, heat bath": lambda: xps.Sweep(heat_bath=True),
+    "SwendsenWang": lambda: xps.SwendsenWang(),
     "ACS": lambda: xps.ACS(xps.kernels.Cosine(0.8, 3)),
     "TwoOpt": lambda: xps.TwoOpt(),
 }

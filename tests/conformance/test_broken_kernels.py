@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.broken_tilts import WrongDrift
-from xpsample import MALA, RWM, ULA
+from xpsample import MALA, RWM, ULA, Sweep
 from xpsample.conformance import invariance, reference, run_check, scenarios
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.specs import Normal
@@ -16,6 +16,7 @@ from xpsample.metrics.stein import RBF
 from xpsample.srld import Rolling
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability
+from xpsample.targets.tempered import TemperedTarget
 from xpsample.targets.tilted import Tilted
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
@@ -116,6 +117,34 @@ def with_frozen(scenario, spoil):
         return spoil(kernel), stationary
 
     return replace(scenario, frozen=frozen)
+
+
+class StaleSweep(Sweep):
+    """Draws each variable by what the others were before the sweep."""
+
+    def step(self, target, state, noise):
+        return super().step(_AsBefore(target, state.point.x), state, noise)
+
+
+class _AsBefore(TemperedTarget):
+    """Its second field is where the sweep began."""
+
+    def __init__(self, target, x):
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "beta", x)
+
+    def differences_at(self, x, i):
+        return self.target.differences_at(self.beta, i)
+
+    def evaluate(self, x):
+        return self.target.evaluate(x)
+
+
+def test_a_sweep_that_does_not_see_its_own_moves_is_caught(library):
+    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
+    scenario = SCENARIOS["sweep-lattice-heat-bath"]
+    assert invariance(scenario, device, chains=20_000).passed
+    assert not invariance(replace(scenario, kernel=lambda a: StaleSweep(True)), device, chains=20_000).passed
 
 
 def test_the_unspoilt_base_passes():

@@ -150,6 +150,8 @@ def _others(folder: str) -> list[Call]:
             log_density_and_score=arg(None, {"none"} | FUNCTION),
             score_plus_hvp=arg(None, {"none"} | FUNCTION),
             differences=arg(None, {"none"} | FUNCTION),
+            differences_at=arg(None, {"none"} | FUNCTION),
+            bonds=arg(None, {"none"} | FUNCTION),
             gradient=arg(xps.Auto(), NONE),
             space=arg(xps.Target(density).space, {"space"}),
             acceptance=arg(LineIntegral(2), NONE),
@@ -161,6 +163,12 @@ def _others(folder: str) -> list[Call]:
             called="Target on a discrete space",
             log_density=arg(density, FUNCTION),
             differences=arg(None, {"none"} | FUNCTION),
+        ),
+        call(
+            lambda **functions: xps.Target(density, space=xps.Binary(), **functions),
+            lambda made, lib: xps.sample(made, xps.Sweep(), ones(lib), 2, seed=0, progress=False),
+            called="Target of a sweep",
+            differences_at=arg(None, {"none"} | FUNCTION),
         ),
         call(xps.Tempered, as_target, target=TARGET, beta=arg(0.5, PER_CHAIN | ZERO)),
         call(

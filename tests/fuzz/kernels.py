@@ -97,6 +97,7 @@ def kernels() -> list[Call]:
         call(xps.DULA, on_ones, step_size=STEP_SIZE),
         call(xps.GWG, on_ones, temperature=arg(0.5, PER_CHAIN | ZERO)),
         call(xps.ChromaticGibbs, on_ones, colors=arg((0, 1, 0), {"whole numbers", "integers"})),
+        call(xps.Sweep, on_ones, heat_bath=arg(False, FLAG)),
         call(xps.LocallyBalanced, on_ones, balancing=arg(xps.LocallyBalanced().balancing, NONE)),
         call(
             Cosine,

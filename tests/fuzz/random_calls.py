@@ -206,6 +206,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "TemperedSMC": lambda: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0), moves=1),
     "Gibbs": lambda: xps.Gibbs(),
     "ChromaticGibbs": lambda: xps.ChromaticGibbs(range(3)),
+    "Sweep": lambda: xps.Sweep(),
 }
 
 

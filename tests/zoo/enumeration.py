@@ -43,6 +43,11 @@ def check_states(target, dim, direct, library, has_score=True):
     np.testing.assert_allclose(library.host(point.log_density), values, rtol=tolerance, atol=10 * tolerance)
     expected = brute_differences(target.space, states, values)
     np.testing.assert_allclose(library.host(point.differences), expected, rtol=tolerance, atol=20 * tolerance)
+    if target.differences_at is not None:
+        bound = target.prepare(x, DENSITY | Capability.DIFFERENCES_AT)
+        for i in range(expected.shape[1]):
+            found = library.host(bound.differences_at(x, i))
+            np.testing.assert_allclose(found, expected[:, i], rtol=tolerance, atol=20 * tolerance)
     for rows in (3, np.arange(6).reshape(2, 3)):  # any chain axes, none among them
         few = states[rows]
         found = target.prepare(few, DENSITY | Capability.DIFFERENCES).evaluate(few).differences

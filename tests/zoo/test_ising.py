@@ -12,6 +12,7 @@ from xpsample.kernels import GWG
 from xpsample.metrics import mcse_mean
 from xpsample.metrics.discrete import exact_probabilities, prominent_states
 from xpsample.sampling.sampler import sample
+from xpsample.spaces import Binary, OneHot, Spins
 from xpsample.targets import Capability
 from xpsample.zoo.ising import cross_diagonal, internal_energy, ising_couplings, ising_lattice, potts
 
@@ -67,6 +68,31 @@ def test_any_couplings(typed_library):
     check_between(target, np.random.default_rng(3).standard_normal((4, 5)), typed_library)
 
 
+@pytest.mark.parametrize("space", [Spins(), Binary()], ids=str)
+def test_couplings_of_pairs(space, typed_library):
+    pairs, b = np.array([[0, 3], [1, 2], [2, 3], [2, 3]]), np.random.default_rng(5).standard_normal(6)  # a pair twice
+    weights = np.random.default_rng(4).standard_normal(4)
+    w = np.zeros((6, 6))
+    for (i, j), weight in zip(pairs, weights, strict=True):
+        w[i, j] += weight
+        w[j, i] += weight
+    target = ising_couplings(weights, b, pairs, space)
+    check_states(target, 6, lambda x: 0.5 * x @ w @ x + b @ x, typed_library)
+    check_between(target, np.random.default_rng(3).standard_normal((4, 6)), typed_library)
+
+
+def test_couplings_of_bits():
+    w = np.random.default_rng(4).standard_normal((5, 5))
+    target = ising_couplings(w + w.T, 0.3, space=Binary())  # with a diagonal
+    check_states(target, 5, lambda x: x @ w @ x + 0.3 * np.sum(x), NUMPY)
+    check_between(target, np.random.default_rng(3).standard_normal((4, 5)), NUMPY)
+
+
+def test_couplings_of_no_pairs():
+    target = ising_couplings(1.0, np.array([0.5, -1.0, 0.0]), [])
+    check_states(target, 3, lambda x: 0.5 * x[0] - x[1], NUMPY)
+
+
 def test_the_papers_small_model():
     w = cross_diagonal()
     np.testing.assert_array_equal(w, [[10.0 if j in (i, 8 - i) else 0.0 for j in range(9)] for i in range(9)])
@@ -84,6 +110,11 @@ def test_the_papers_small_model():
         (lambda: ising_couplings(np.array([[0.0, 1.0], [2.0, 0.0]])), "symmetric"),
         (lambda: ising_couplings(np.ones((2, 3))), "symmetric"),
         (lambda: ising_couplings(np.eye(3), np.ones(2)), "field"),
+        (lambda: ising_couplings(np.full((2, 2), np.inf)), "finite"),
+        (lambda: ising_couplings(np.ones(3), 0.0, [[0, 1]]), "one for each of the 1 pairs"),
+        (lambda: ising_couplings(1.0, 0.0, [[0, 0]]), "two different numbers"),
+        (lambda: ising_couplings(1.0, np.zeros(2), [[0, 2]]), "from 0 to 1"),
+        (lambda: ising_couplings(np.eye(2), space=OneHot(2)), "space must be"),
     ],
 )
 def test_bad_input(make, message):

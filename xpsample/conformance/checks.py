@@ -24,7 +24,7 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.core.specs import Specs
 from xpsample.core.tree import dtype_name
 from xpsample.kernels import Kernel
-from xpsample.kernels.compose import unset_inside
+from xpsample.kernels.compose import on_target, unset_inside
 from xpsample.kernels.traits import Trait
 from xpsample.sampling.checkpoint import SavedRun
 from xpsample.sampling.eager import eager_repeat
@@ -229,12 +229,13 @@ def _walk(kernel: Kernel, target: BoundTarget, state: Any, noise: dict[str, Arra
 def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """The backend's driver, compiled or not, gives the same as a Python loop that calls the step."""
     steps, (target, guarded, x0) = 5, _setting(scenario, device)
-    kernel, bound = guarded.kernel, target.prepare(x0, guarded.requires)
+    bound = target.prepare(x0, guarded.requires)
+    guarded = on_target(guarded, bound, x0)
     # The program of `_run`, so that a driver does not compile another one.
     program = Program(guarded, bound, RECORDERS, Schedule(STEPS))
     carry = program.init(x0)
     noise = Portable(2).block(device.backend, program.specs(carry), 0, steps, program.like(carry))
-    walked = _walk(kernel, bound, program.init(x0).state, noise, steps)
+    walked = _walk(guarded.kernel, bound, program.init(x0).state, noise, steps)
     driven, *_ = device.backend.drive(program, carry, None, Replay(noise), 0, steps, StopFlag())
     deviation = float(np.abs(to_host(driven.state.point.x) - walked[-1, ...]).max())
     return Outcome(deviation <= 100 * float(np.finfo(device.dtype).eps), f"{deviation:.1e}")
@@ -248,7 +249,8 @@ def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcom
     whole, (target, kernel, x0) = _run(scenario, device), _setting(scenario, device)
     source, third = Portable(1), STEPS // 3
     # The first third is driven by the program of `_run`: a run of fewer draws would compile another one.
-    program = Program(kernel, target.prepare(x0, kernel.requires), RECORDERS, Schedule(STEPS))
+    bound = target.prepare(x0, kernel.requires)
+    program = Program(on_target(kernel, bound, x0), bound, RECORDERS, Schedule(STEPS))
     carry, totals = program.init(x0), Totals()
     with tempfile.TemporaryDirectory() as folder:
         with SavedRun.opened(folder, program, carry, identity(target, program, x0, source), None) as saved:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from xpsample.conformance.scenario import Scenario
@@ -44,8 +45,22 @@ class Counter:
         )
         functions = Functions(*(self._counting(f, cost) for f, cost in zip(target.functions, costs_of, strict=True)))
         return replace(
-            target, functions=functions, differences=self._counting(target.differences, Evaluations(score=1))
+            target,
+            functions=functions,
+            differences=self._counting(target.differences, Evaluations(score=1)),
+            differences_of_one=self._counting_variables(target.space, target.differences_of_one),
         )
+
+    def _counting_variables(self, space: Any, function: Callable[..., Any] | None) -> Any:
+        """Those of all variables together count as the differences of all moves do."""
+
+        def counting(x: Any, i: Any, *args: Any) -> Any:
+            assert function is not None
+            share = Fraction(math.prod(x.shape[:-1]), space.variables(x.shape[-1]))
+            self.spent = self.spent.plus(Evaluations(score=share))
+            return function(x, i, *args)
+
+        return None if function is None else counting
 
     def _counting(self, function: Callable[..., Any] | None, cost: Evaluations) -> Any:
         if function is None:

@@ -27,13 +27,15 @@ from xpsample.kernels import (
     Max,
     SingleFlip,
     SquareRoot,
+    Sweep,
+    SwendsenWang,
     Table,
     TwoOpt,
 )
 from xpsample.spaces import Categorical, Discrete, OneHot, Spins
 from xpsample.srmc import SRMC, Frozen, PowerLaw
 from xpsample.targets import Exact, Ratio, Target, Tempered, Tilt, Untilted
-from xpsample.zoo.ising import ising_lattice
+from xpsample.zoo.ising import ising_lattice, potts
 from xpsample.zoo.tsp import tour_length, tsp
 
 ALPHA = 0.3
@@ -96,6 +98,7 @@ SPINS = Finite(Spins(), 4, "int32")
 REAL_SPINS = Finite(Spins(), 4)
 CITIES = np.array([[0.0, 0.0], [3.0, 0.5], [2.5, 2.0], [1.0, 4.0], [-0.5, 1.5]])
 LATTICE, FIELD = (2, 3), np.linspace(-0.5, 0.8, 6)
+THREE = np.linspace(-0.5, 0.4, 12).reshape(4, 3)
 CHECKERBOARD = (0, 1, 0, 1, 0, 1)
 ONE_HOT = Finite(OneHot(3), 6, "int32")
 
@@ -155,6 +158,15 @@ def _of_lattice() -> Enumerated:
     return Enumerated(states, np.asarray(target.log_density(states, target.data)))
 
 
+def _potts(asarray: AsArray) -> Tempered:
+    return Tempered(potts((2, 2), 3, 0.8, THREE, one_hot=False), 0.7)
+
+
+def _of_potts() -> Enumerated:
+    target, states = potts((2, 2), 3, 0.8, THREE, one_hot=False), Categorical((0, 1, 2)).states(4)
+    return Enumerated(states, 0.7 * np.asarray(target.log_density(states, target.data)))
+
+
 def discrete_scenarios() -> list[Scenario]:
     """Every kernel on discrete spaces, plain and score-repellent."""
     bases: dict[str, Callable[[AsArray], Kernel]] = {
@@ -179,6 +191,12 @@ def discrete_scenarios() -> list[Scenario]:
         finite("gibbs", bases["gibbs"]),
         finite("gibbs-one-hot", bases["gibbs"], ONE_HOT),
         Scenario("gibbs-chromatic", _lattice, lambda a: ChromaticGibbs(CHECKERBOARD), _of_lattice()),
+        finite("sweep", lambda a: Sweep()),
+        finite("sweep-one-hot", lambda a: Sweep(heat_bath=True), ONE_HOT),
+        Scenario("sweep-lattice", _lattice, lambda a: Sweep(), _of_lattice()),
+        Scenario("sweep-lattice-heat-bath", _lattice, lambda a: Sweep(heat_bath=True), _of_lattice()),
+        Scenario("swendsen-wang", _lattice, lambda a: SwendsenWang(), _of_lattice()),
+        Scenario("swendsen-wang-potts", _potts, lambda a: SwendsenWang(), _of_potts()),
         finite("acs", bases["acs"], SPINS),
         finite("acs-table", lambda a: ACS(Table(a([2.0, 0.5]), a([0.9, 0.6])))),
         finite("hiss", lambda a: HiSS(DMALA(0.8), 1.0, 2, 2)),
@@ -203,6 +221,7 @@ def discrete_scenarios() -> list[Scenario]:
         finite_repellent("sr-acs-untilted", bases["acs"], Untilted(), REAL_SPINS),
         finite_repellent("sr-single-flip", bases["single-flip"], Untilted()),
         finite_repellent("sr-gibbs", bases["gibbs"], Untilted()),
+        finite_repellent("sr-sweep", lambda a: Sweep(heat_bath=True), Untilted()),
         finite_repellent("sr-hiss", lambda a: HiSS(GWG(), 1.0, 1, 1), Untilted()),
     ]
     return plain + repellent

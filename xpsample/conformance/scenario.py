@@ -12,6 +12,7 @@ from xpsample.core.backend import Schedule, StopFlag
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.kernels import Kernel
+from xpsample.kernels.compose import on_target
 from xpsample.sampling.noise import Native
 from xpsample.sampling.program import Carry, Program
 from xpsample.targets import AbstractTarget, Exact, Tilt
@@ -87,7 +88,7 @@ def invariance(
     shape = (chains,) if scenario.walkers == 1 else (chains // scenario.walkers, scenario.walkers)
     x0 = device.array(np.reshape(stationary.draw(generator, chains), (*shape, stationary.dim)))
     target = scenario.target(device.array).prepare(x0, kernel.requires)
-    program = Program(kernel, target, (), Schedule(steps))
+    program = Program(on_target(kernel, target, x0), target, (), Schedule(steps))
     others = generator.standard_normal((chains, stationary.dim))
     state = scenario.with_exact_state(program.init(x0).state, others, device.array)
     carry, *_ = device.backend.drive(program, Carry(state, ()), None, Native(seed), 0, steps, StopFlag())

@@ -106,6 +106,28 @@ def minimum_with_zero(xp: Any, a: Array) -> Array:
     return xp.minimum(a, xp.zeros_like(a)) if own is None else own(a)
 
 
+def minimum_at(xp: Any, values: Array, index: Array, updates: Array) -> Array:
+    """The least of each value and of the updates whose index names it, all (n,) of integers from 0 to n."""
+    own = getattr(xp, "minimum_at", None)
+    if own is not None:
+        return own(values, index, updates)
+    ufunc = getattr(xp.minimum, "at", None)  # of JAX
+    return (
+        minimum_by_sort(xp, values, index, updates) if ufunc is None else ufunc(values, index, updates, inplace=False)
+    )
+
+
+def minimum_by_sort(xp: Any, values: Array, index: Array, updates: Array) -> Array:
+    """As `minimum_at`, where a library has nothing better: sorted by where they go, the least update comes first."""
+    n = values.shape[0]
+    places = xp.cumulative_sum(xp.ones_like(index)) - 1
+    ordered = xp.sort(index * (n + 1) + xp.astype(updates, index.dtype))
+    at = xp.searchsorted(ordered, places * (n + 1))
+    found = xp.take(ordered, xp.where(at < n, at, 0))
+    least = xp.where(found // (n + 1) == places, found % (n + 1), n)
+    return xp.minimum(values, xp.astype(least, values.dtype))
+
+
 def log_gamma(a: Array) -> Array:
     """log Gamma(a) for a > 0, elementwise.
 

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
@@ -13,7 +14,9 @@ from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import check_range, per_coordinate
 from xpsample.core.special import logsumexp
 from xpsample.core.specs import Normal, Uniform
+from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
+from xpsample.targets.bonds import Bonds
 from xpsample.targets.bound import BoundTarget, SameRatioTarget
 from xpsample.targets.point import Capability, Costs, Point
 
@@ -194,6 +197,14 @@ class Conditional(SameRatioTarget):
             return self.smoothing.log_density(self.xp, (noisy - v) / scale)
 
         return self.space.changes(self.xp, self.as_floating(x), log_density)
+
+    def _bonds(self) -> Bonds:
+        """The target's, in the field of the noise."""
+        assert isinstance(self.space, Discrete)
+        xp, bonds, noisy = self.xp, self.target.bonds(), self.noisy
+        first = np.asarray(self.space.first(noisy.shape[-1]), dtype=dtype_name(noisy))
+        moves = self.moves(self.backend.from_host(first, noisy) + xp.zeros_like(noisy))
+        return bonds._replace(field=bonds.field + xp.concat([xp.zeros_like(moves[..., :1]), moves], axis=-1))
 
     def log_density(self, x: Array) -> Array:
         return self.target.log_density(x) + self._of_noise(x)

@@ -13,6 +13,8 @@ _NAMES = {
     "discrete.dlp": "DMALA DULA",
     "discrete.gibbs": "ChromaticGibbs Gibbs SingleFlip",
     "discrete.gwg": "GWG",
+    "discrete.swendsen_wang": "SwendsenWang",
+    "discrete.sweep": "Sweep",
     "discrete.two_opt": "TwoOpt",
     "delayed": "DelayedAcceptance",
     "elliptical": "EllipticalSlice",

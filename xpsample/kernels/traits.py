@@ -40,8 +40,8 @@ LACKING = {
     Trait.TAKES_ESTIMATES: "it compares evaluations, which random estimates do not allow",
     Trait.SEPARATE: "its chains depend on each other",
     Trait.STAYS_INSIDE: "it needs a density that falls to 0 smoothly",
-    Trait.ANY_DEPENDENCE: "its colors hold for the target alone, and in another density more variables may depend on "
-    "each other",
+    Trait.ANY_DEPENDENCE: "it relies on which variables of the target depend on each other, and in another density "
+    "more may",
     Trait.REVERSIBLE: "its moves are not known to be reversible",
     Trait.DRIFTS: "a force that is added to the score does nothing in it, or biases it",
 }

@@ -147,7 +147,7 @@ def _transformed(backend: Backend, space: Space, x: Array, i: int) -> Array:
     if isinstance(space, Discrete):
         every, by = MOVES[i]
         numbers = space.numbers(space.variables(x.shape[-1]))
-        return space.move(xp, x, xp.where(numbers % every == 0, by, 0))
+        return space.move(xp, x, by * xp.astype(numbers % every == 0, numbers.dtype))
     if isinstance(space, Permutations):
         return xp.roll(x, i + 1, axis=-1)
     return (-x, x + 1, 10 * x - 3, 100 * x + 100)[i]

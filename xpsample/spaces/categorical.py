@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,6 +133,15 @@ class Categorical(Discrete):
         index = index % (self.choices if self._counts is None else self._counts[:, None])
         others = xp.astype(self._take(xp, index, 1), x.dtype)
         return self.valid(xp, f(others) - f(x[..., None]))
+
+    def _of_variable(self, i: Any) -> Discrete:
+        if len(self._rows) == 1:
+            return self
+        alone = copy(self)
+        counts = None if self._counts is None else self._counts[i, ...][None]
+        for name, value in (("_rows", self._rows[:1]), ("_table", self._table[i, ...][None, :]), ("_counts", counts)):
+            object.__setattr__(alone, name, value)
+        return alone
 
     def states(self, dim: int) -> np.ndarray:
         return all_states(self._rows if len(self._rows) > 1 else self._rows * dim)

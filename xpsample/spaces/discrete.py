@@ -113,6 +113,17 @@ class Discrete(Space):
             Where there are more than `LARGEST_ENUMERATION`.
         """
 
+    def of_variable(self, i: Any) -> "Discrete":
+        """The bound space of variable i alone, an integer or a 0-d array."""
+        return self._of_variable(i)
+
+    def variable(self, xp: Any, x: Array, i: Any) -> Array:
+        """The coordinates of variable i: ``(*chains, dim) -> (*chains, dim / variables)``."""
+        width = x.shape[-1] // self.variables(x.shape[-1])
+        if width == 1:
+            return x[..., i, None]
+        return xp.stack([x[..., i * width + k] for k in range(width)], axis=-1)
+
     def number(self, xp: Any, x: Array) -> Array:
         """The row of `states` that each position is: ``(*chains, dim) -> (*chains)``, int32."""
         sizes, index = self.sizes(x.shape[-1]), self.index(xp, x)
@@ -149,6 +160,9 @@ class Discrete(Space):
         slabs = [f(self.neighbours(xp, x, slice(begin, min(begin + width, n)))) for begin in range(0, n, width)]
         values = slabs[0] if len(slabs) == 1 else xp.concat(slabs)
         return self.valid(xp, xp.permute_dims(values, (*range(2, values.ndim), 0, 1)))
+
+    def _of_variable(self, i: Any) -> "Discrete":
+        return self
 
     def _bound(self, backend: Backend, x: Array, **tables: Any) -> "Discrete":
         """This space with arrays where `x` lives."""

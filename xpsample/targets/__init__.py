@@ -4,6 +4,7 @@ from xpsample.core.lazy_imports import attach
 
 _NAMES = {
     "acceptance": "Acceptance LineIntegral Taylor",
+    "bonds": "Bonds",
     "bound": "BoundTarget Rows",
     "check": "check_gradient",
     "parametric": "Parametric",

@@ -3,6 +3,7 @@
 from xpsample.targets.acceptance import Acceptance as Acceptance
 from xpsample.targets.acceptance import LineIntegral as LineIntegral
 from xpsample.targets.acceptance import Taylor as Taylor
+from xpsample.targets.bonds import Bonds as Bonds
 from xpsample.targets.bound import BoundTarget as BoundTarget
 from xpsample.targets.bound import Rows as Rows
 from xpsample.targets.check import check_gradient as check_gradient

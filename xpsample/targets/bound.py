@@ -9,8 +9,12 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
+from xpsample.core.errors import CapabilityError
+from xpsample.gradients.choices import Evaluations
+from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.space import Space
 from xpsample.targets.acceptance import Acceptance
+from xpsample.targets.bonds import Bonds
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
 
@@ -78,6 +82,41 @@ class BoundTarget(ABC):
     def log_density(self, x: Array) -> Array:
         """The log density alone, shape ``(*chains)``, whatever `evaluate` evaluates: for many positions of which one
         is taken."""
+
+    def differences_at(self, x: Array, i: Any) -> Array:
+        """The differences of variable i, ``(*chains, choices - 1)``, on a discrete space; see `Point.differences`.
+
+        i is an integer or a 0-d array of one. `sweep_cost` is the cost of all variables.
+        """
+        return self._differences_at(x, i)
+
+    def sweep_cost(self, x: Array) -> Evaluations:
+        """What `differences_at` costs of every variable once."""
+        return self._sweep_cost(x)
+
+    def bonds(self) -> Bonds:
+        """The bonds of a ferromagnet. CapabilityError if the target does not state any."""
+        return self._bonds()
+
+    def _differences_at(self, x: Array, i: Any) -> Array:
+        """By the log density at every value of the variable; targets that know more have them for less."""
+        xp, space = self.xp, self.space
+        assert isinstance(space, Discrete)
+        # The axis of the values leads, so that whatever broadcasts against the chains still does.
+        values = xp.reshape(space.numbers(space.choices), (space.choices, *(1,) * x.ndim))
+        chosen = space.numbers(space.variables(x.shape[-1])) == i
+        around = self.log_density(space.move(xp, x, xp.where(chosen, values, 0)))
+        moves = xp.permute_dims(around[1:, ...] - around[:1, ...], (*range(1, around.ndim), 0))
+        return space.of_variable(i).valid(xp, moves[..., None, :])[..., 0, :]
+
+    def _sweep_cost(self, x: Array) -> Evaluations:
+        assert isinstance(self.space, Discrete)
+        return self.costs.log_density.times(self.space.variables(x.shape[-1]) * self.space.choices)
+
+    def _bonds(self) -> Bonds:
+        raise CapabilityError(
+            f"SwendsenWang needs the bonds of its target, which a {type(self).__name__} does not have. Use Sweep()."
+        )
 
     @abstractmethod
     def score(self, x: Array) -> Array:

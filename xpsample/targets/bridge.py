@@ -9,6 +9,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import per_coordinate
+from xpsample.gradients.choices import Evaluations
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DerivedTarget, OnTarget, SameRatioTarget
@@ -145,6 +146,12 @@ class BridgedTarget(OnTarget):
     def log_density(self, x: Array) -> Array:
         return self.target.log_density(x)
 
+    def _differences_at(self, x: Array, i: Any) -> Array:
+        return self.target.differences_at(x, i)
+
+    def _sweep_cost(self, x: Array) -> Evaluations:
+        return self.target.sweep_cost(x)
+
     def score(self, x: Array) -> Array:
         return self.target.score(x)
 
@@ -186,6 +193,13 @@ class AnnealedTarget(SameRatioTarget):
 
     def log_density(self, x: Array) -> Array:
         return self._between(self.beta, self.target.initial.log_density(x), self.target.target.log_density(x))
+
+    def _differences_at(self, x: Array, i: Any) -> Array:
+        first, last = (end.differences_at(x, i) for end in (self.target.initial, self.target.target))
+        return self._between(per_coordinate(self.beta), first, last)
+
+    def _sweep_cost(self, x: Array) -> Evaluations:
+        return self.target.initial.sweep_cost(x).plus(self.target.target.sweep_cost(x))
 
     def score(self, x: Array) -> Array:
         return self._along(self.target.initial.score(x), self.target.target.score(x))

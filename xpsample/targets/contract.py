@@ -11,7 +11,7 @@ from array_api_compat import is_numpy_array
 from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import is_numerical, raised_in
-from xpsample.core.errors import LogDensityError, unended
+from xpsample.core.errors import CapabilityError, LogDensityError, unended
 from xpsample.core.registry import backend_of, check_same_home, to_host
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
@@ -250,6 +250,54 @@ def check_point(target: BoundTarget, point: Point, x: Array) -> None:
             assert isinstance(space, Discrete)
             shape = (*x.shape[:-1], space.variables(x.shape[-1]), space.choices - 1)
         check_array("the log-density differences", point.differences, x, shape)
+
+
+def check_differences_at(target: BoundTarget, x: Array) -> None:
+    """Raise LogDensityError unless the user's ``differences_at`` of the last variable are those of the log density."""
+    assert isinstance(target.space, Discrete)
+    last = target.space.variables(x.shape[-1]) - 1
+    found, expected = target.differences_at(x, last), BoundTarget._differences_at(target, x, last)
+    check_array("differences_at", found, target.as_floating(x), tuple(expected.shape))
+    own, truth = to_host(found), to_host(expected)
+    scale = 1.0 + np.abs(to_host(target.log_density(x)))[..., None] + np.abs(truth)
+    wrong = ~(np.abs(own - truth) <= 1000 * np.finfo(own.dtype).eps * scale) & np.isfinite(truth)
+    if np.any(wrong):
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise LogDensityError(
+            f"differences_at(x, {last}) is {own[at]:.6g} at index {at}; the log density changes by {truth[at]:.6g}. "
+            "Return the log density with variable i moved, minus that at x, in the order of Discrete.move."
+        )
+
+
+def check_bonds(target: BoundTarget, x: Array) -> None:
+    """Raise unless the bonds are a ferromagnet's, and give the changes of the log density from x to other positions."""
+    space = target.space
+    assert isinstance(space, Discrete)
+    neighbours, bond, gains, field = (to_host(part) for part in target.bonds()[:4])
+    gains = np.where(bond < target.bonds().number, gains, 0.0)
+    if np.any(gains < 0):
+        raise CapabilityError(
+            f"SwendsenWang needs couplings that make values equal; got one of {np.min(gains):.6g}. Use Sweep()."
+        )
+    if len(set(space.sizes(x.shape[-1]))) != 1:
+        raise CapabilityError("SwendsenWang needs variables that all have the same number of values. Use Sweep().")
+
+    def of(x: Array) -> tuple[np.ndarray, np.ndarray]:
+        index = to_host(space.index(target.xp, x))
+        equal = index[..., neighbours] == index[..., None]
+        own = np.take_along_axis(np.broadcast_to(field, (*index.shape, field.shape[-1])), index[..., None], axis=-1)
+        return 0.5 * np.sum(gains * equal, axis=(-2, -1)) + np.sum(own, axis=(-2, -1)), to_host(target.log_density(x))
+
+    numbers = space.numbers(space.variables(x.shape[-1]))
+    choice = space.mirror(target.xp, x) * target.xp.astype(numbers % 2, target.xp.int32)  # of every other one
+    (here, density), (there, other) = of(x), of(space.move(target.xp, x, choice))
+    scale = 1.0 + np.abs(density) + np.abs(other) + np.sum(np.abs(gains)) + np.sum(np.abs(field))
+    wrong = np.abs((there - here) - (other - density)) > 1000 * np.finfo(density.dtype).eps * scale
+    if np.any(wrong):
+        raise LogDensityError(
+            f"the bonds do not give the log density: it changes by {(other - density)[wrong][0]:.6g} from a start "
+            f"position to another one, and they give {(there - here)[wrong][0]:.6g}. Count each bond once."
+        )
 
 
 def suspect_data(data: tree.Tree) -> str:

@@ -22,6 +22,10 @@ class Capability(enum.Flag):
     """Positions that may be anywhere in R^dim."""
     ANY_START = enum.auto()
     """Start positions of density 0, which get weight 0."""
+    DIFFERENCES_AT = enum.auto()
+    """`BoundTarget.differences_at`: the differences of one variable at a time, which any discrete target has."""
+    BONDS = enum.auto()
+    """`BoundTarget.bonds`: the bonds of a ferromagnet."""
     SOME_ROWS = enum.auto()
     """A batch of the rows of a posterior at a time: whole data may be too large to evaluate."""
     OF_INITIAL = enum.auto()

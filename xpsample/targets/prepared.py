@@ -18,6 +18,7 @@ from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named
 from xpsample.spaces.space import Space
 from xpsample.targets.acceptance import Acceptance, ByDensity
+from xpsample.targets.bonds import Bonds
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance
 from xpsample.targets.contract import check_form
 from xpsample.targets.point import Capability, Costs, Point, wanted
@@ -143,6 +144,8 @@ class PreparedTarget(BoundTarget):
     functions: Functions
     space: Space
     differences: Callable[..., Array] | None = None
+    differences_of_one: Callable[..., Array] | None = None
+    bonds_of: Callable[..., Bonds] | None = None
     acceptance: Acceptance = ByDensity()
     constrained: bool = False
     dtype: Any = None  # the functions', where the positions are integers
@@ -198,6 +201,20 @@ class PreparedTarget(BoundTarget):
     def log_density(self, x: Array) -> Array:
         at = self.as_floating(x)
         return check_form("the log density", self.functions.log_density(at, *self._args), at, at.shape[:-1])
+
+    def _differences_at(self, x: Array, i: Any) -> Array:
+        if self.differences_of_one is None:
+            return super()._differences_at(x, i)
+        assert isinstance(self.space, Discrete)
+        at = self.as_floating(x)
+        shape = (*at.shape[:-1], self.space.choices - 1)
+        return check_form("differences_at", self.differences_of_one(at, i, *self._args), at, shape)
+
+    def _bonds(self) -> Bonds:
+        return super()._bonds() if self.bonds_of is None else self.bonds_of(*self._args)
+
+    def _sweep_cost(self, x: Array) -> Evaluations:
+        return super()._sweep_cost(x) if self.differences_of_one is None else Evaluations(score=1)
 
     def score(self, x: Array) -> Array:
         at = self.as_floating(x)

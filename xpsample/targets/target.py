@@ -30,8 +30,9 @@ from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
+from xpsample.targets.bonds import Bonds
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, on_some_rows
-from xpsample.targets.contract import check_array, check_functions, failed
+from xpsample.targets.contract import check_array, check_bonds, check_differences_at, check_functions, failed
 from xpsample.targets.point import Capability, Costs
 from xpsample.targets.prepared import PreparedTarget, placed, positions_around
 from xpsample.targets.shaped import flattened
@@ -43,6 +44,8 @@ FUNCTIONS = {
     "log_density_and_score": "(x)",
     "score_plus_hvp": "(x, v)",
     "differences": "(x)",
+    "differences_at": "(x, i)",
+    "bonds": "()",
 }
 """The functions that a `Target` may be given, and their arguments without the data."""
 
@@ -112,6 +115,12 @@ class Target(AbstractTarget):
         ``differences(x)`` or ``differences(x, data)``, on a discrete space: the log density at each position that
         differs from x in one variable, minus that at x, ``(*chains, dim) -> (*chains, variables, choices - 1)``, in the
         order of `Discrete.move`. Evaluated at all those positions when not given.
+    differences_at : callable, optional
+        ``differences_at(x, i)`` or ``differences_at(x, i, data)``: those of variable i alone,
+        ``(*chains, choices - 1)``, for `Sweep`. They need the neighbors of i only, where `log_density` needs all
+        variables. i is an integer or a 0-d array of one: use it in arithmetic and to index arrays.
+    bonds : callable, optional
+        ``bonds()`` or ``bonds(data)``: the `Bonds` of a ferromagnet, in the positions' library, for `SwendsenWang`.
     gradient : GradientChoice
         How derivatives that were not given are obtained: `Auto`, `NativeGradient`, `Via` or `FiniteDifference`.
     data : tree of arrays, optional
@@ -158,6 +167,8 @@ class Target(AbstractTarget):
     log_density_and_score: Callable[..., tuple[Array, Array]] | None = None
     score_plus_hvp: Callable[..., Array] | None = None
     differences: Callable[..., Array] | None = None
+    differences_at: Callable[..., Array] | None = None
+    bonds: Callable[..., Bonds] | None = None
     gradient: GradientChoice = Auto()
     data: tree.Tree = None
     space: Space = Real()
@@ -201,6 +212,10 @@ class Target(AbstractTarget):
         given = {name: getattr(checked, name) for name, function in own.items() if function is not None}
         try:
             check_functions(checked, x, given)
+            if self.differences_at is not None and Capability.DIFFERENCES_AT in requires:
+                check_differences_at(checked, x)
+            if Capability.BONDS in requires:
+                check_bonds(checked, x)
         except Exception as error:  # of the user's functions
             self._explain(error, checked, x)
         return bound
@@ -263,6 +278,8 @@ class Target(AbstractTarget):
             functions=Functions(*map(ready, functions)),
             space=space,
             differences=ready(self.differences),
+            differences_of_one=ready(self.differences_at),
+            bonds_of=self.bonds,
             acceptance=self.acceptance,
             constrained=self.constrained,
             dtype=None if x is integers else x.dtype,
@@ -292,6 +309,11 @@ class Target(AbstractTarget):
                 "or use an unadjusted kernel (ULA, UnderdampedLangevin)"
             )
         check_moves(self.space, requires)
+        if Capability.BONDS in requires and self.bonds is None:
+            raise CapabilityError(
+                "SwendsenWang needs a target that states its bonds: ising_lattice, ising_couplings, potts, or "
+                "Target(..., bonds=...). Use Sweep() for any other."
+            )
         if Capability.DIFFERENCES not in requires:
             return requires
         real = isinstance(self.space, Named) and self.space.mirrors < self.space.dim

@@ -9,7 +9,9 @@ from xpsample.core.backend import Backend
 from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import PER_CHAIN, check_array, check_range, per_coordinate
 from xpsample.core.tree import Tree
+from xpsample.gradients.choices import Evaluations
 from xpsample.spaces.space import Space
+from xpsample.targets.bonds import Bonds
 from xpsample.targets.bound import BoundTarget, WrappedTarget
 from xpsample.targets.point import Capability, Costs, Point
 from xpsample.targets.target import AbstractTarget, HoldsData, check_target
@@ -106,6 +108,15 @@ class TemperedTarget(WrappedTarget):
 
     def log_density(self, x: Array) -> Array:
         return self._power(self.beta, self.target.log_density(x))
+
+    def _differences_at(self, x: Array, i: Any) -> Array:
+        return self._power(per_coordinate(self.beta), self.target.differences_at(x, i))
+
+    def _bonds(self) -> Bonds:
+        return self.target.bonds().times(per_coordinate(per_coordinate(self.beta)))
+
+    def _sweep_cost(self, x: Array) -> Evaluations:
+        return self.target.sweep_cost(x)
 
     def score(self, x: Array) -> Array:
         return per_coordinate(self.beta) * self.target.score(x)

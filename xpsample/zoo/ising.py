@@ -1,19 +1,34 @@
 """Ising and Potts models: nearest neighbors on a lattice, and any couplings, given by a matrix."""
 
+import functools
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array, Same
-from xpsample.core.checks import given
+from xpsample.core.checks import check_instance, given
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.spaces.categorical import Categorical, OneHot
-from xpsample.spaces.discrete import Spins, as_index
+from xpsample.spaces.discrete import Spins, TwoValues, as_index
+from xpsample.targets.bonds import Bonds
 from xpsample.targets.target import Target
+from xpsample.zoo.couplings import (
+    couplings_bonds,
+    lists,
+    lists_pull,
+    lists_pull_at,
+    matrix,
+    matrix_pull,
+    matrix_pull_at,
+)
+
+SPINS = Spins()
 
 
 def ising_lattice(
@@ -61,56 +76,78 @@ def ising_lattice(
         log_density_and_score=both,
         # No spin is coupled with itself, so the density is linear in each.
         differences=lambda x, field: (-2.0 * x * score(x, field))[..., None],
+        differences_at=lambda x, i, field: (
+            -2.0 * x[..., i] * (coupling * _sum_around(x, i, shape, periodic) + field[i, ...])
+        )[..., None],
+        bonds=lambda field: lattice_bonds(
+            shape, periodic, 2.0 * coupling, array_namespace(field).stack([-field, field], axis=-1)
+        ),
         data=data,
         space=Spins(),
     )
 
 
-def ising_couplings(couplings: np.ndarray, field: float | np.ndarray = 0.0) -> Target:
-    """Spins with any couplings: log density ``s' W s / 2 + field . s``.
+def ising_couplings(
+    couplings: Any, field: float | np.ndarray = 0.0, pairs: np.ndarray | None = None, space: TwoValues = SPINS
+) -> Target:
+    """Any quadratic density on spins or bits: log density ``x' W x / 2 + field . x``.
 
     Parameters
     ----------
-    couplings : numpy.ndarray, shape (dim, dim)
-        W, symmetric. On spins its diagonal adds a constant to the log density. It is in the score ``W s + field``, the
-        gradient in real s, and not in the differences.
+    couplings : numpy.ndarray, shape (dim, dim), or (pairs,) or a number with `pairs`
+        W, symmetric, or its elements at `pairs`. On spins its diagonal adds a constant to the log density. It is in the
+        score ``W x + field``, the gradient in real x, and not in the differences.
     field : float or numpy.ndarray, shape (dim,)
+    pairs : numpy.ndarray of int, shape (pairs, 2), optional
+        The variables that are coupled, each pair once. All costs are then proportional to the number of variables times
+        the largest number of neighbors, and no matrix is made. Pass `field` as an array if the last variables have no
+        neighbor.
+    space : Spins or Binary
 
     Returns
     -------
     Target
-        On `Spins`, with score, hvp and differences.
+        With score, hvp, differences and those of one variable.
 
     Raises
     ------
     HyperparameterError
         If the couplings are not a symmetric matrix, or the field does not fit it.
+
+    Notes
+    -----
+    A matrix is faster than `pairs` unless a variable is coupled with less than about one in fifty.
     """
-    couplings, field = np.asarray(couplings, dtype=np.float64), np.asarray(field, dtype=np.float64)
-    if couplings.ndim != 2 or couplings.shape[0] != couplings.shape[1] or not np.array_equal(couplings, couplings.T):
-        raise HyperparameterError(f"couplings must be a symmetric matrix (dim, dim); got shape {couplings.shape}")
-    if field.shape not in ((), couplings.shape[:1]) or not (
-        np.all(np.isfinite(couplings)) and np.all(np.isfinite(field))
-    ):
-        raise HyperparameterError(f"field must be a number or have shape {couplings.shape[:1]}, and all be finite")
-    data = {
-        "couplings": couplings,
-        "diagonal": np.diag(couplings).copy(),
-        "field": np.broadcast_to(field, couplings.shape[:1]).copy(),
-    }
+    check_instance("space", space, TwoValues, "Spins()")
+    field = np.asarray(field, dtype=np.float64)
+    data = matrix(couplings) if pairs is None else lists(couplings, pairs, field)
+    shape = data["diagonal"].shape
+    if field.shape not in ((), shape) or not np.all(np.isfinite(field)):
+        raise HyperparameterError(f"field must be a number or have shape {shape}, and all be finite")
+    data |= {"field": np.broadcast_to(field, shape).copy()}
+    pull, pull_at = (matrix_pull, matrix_pull_at) if pairs is None else (lists_pull, lists_pull_at)
+    total = space.low + 1.0
 
     def both(x: Array, data: Any) -> tuple[Array, Array]:
-        pull = x @ data["couplings"]
-        return array_namespace(x).sum(x * (0.5 * pull + data["field"]), axis=-1), pull + data["field"]
+        pulled = pull(x, data)
+        return array_namespace(x).sum(x * (0.5 * pulled + data["field"]), axis=-1), pulled + data["field"]
+
+    def change(x: Array, score: Array, diagonal: Array) -> Array:
+        flip = total - 2.0 * x
+        return (flip * (score + 0.5 * diagonal * flip))[..., None]
 
     return Target(
         lambda x, data: both(x, data)[0],
         score=lambda x, data: both(x, data)[1],
-        hvp=lambda x, v, data: v @ data["couplings"],
+        hvp=lambda x, v, data: pull(v, data),
         log_density_and_score=both,
-        differences=lambda x, data: (-2.0 * x * (both(x, data)[1] - data["diagonal"] * x))[..., None],
+        differences=lambda x, data: change(x, both(x, data)[1], data["diagonal"]),
+        bonds=lambda data: couplings_bonds(data, space.low, shape[0] ** 2 if pairs is None else len(pairs)),
+        differences_at=lambda x, i, data: change(
+            x[..., i], pull_at(x, i, data) + data["field"][i, ...], data["diagonal"][i, ...]
+        ),
         data=data,
-        space=Spins(),
+        space=space,
     )
 
 
@@ -161,6 +198,37 @@ def neighbour_sum(x: Array, shape: tuple[int, ...], periodic: bool) -> Array:
             moved = xp.roll(lattice, step, axis=axis) if periodic else _shifted(xp, lattice, step, axis)
             total = moved if total is None else total + moved
     return xp.reshape(total, x.shape)
+
+
+def neighbours_of(i: Any, shape: tuple[int, ...], periodic: bool) -> list[tuple[Any, Any]]:
+    """The sites joined with site i, by arithmetic, each with 1, or with 0 at an edge that has none."""
+    found, stride = [], math.prod(shape)
+    for n in shape:
+        stride //= n
+        place = i // stride % n
+        for step, edge in ((1, (place + 1) // n), (n - 1, 1 - (place + n - 1) // n)):
+            found.append((i + stride * ((place + step) % n - place), 1 if periodic else 1 - edge))
+    return found
+
+
+def lattice_bonds(shape: tuple[int, ...], periodic: bool, gain: float, field: Array) -> Bonds:
+    """The bonds of a lattice, by arithmetic: that of site i and the next one along axis a has number a sites + i."""
+    xp, sites = array_namespace(field), math.prod(shape)
+    i = xp.arange(sites, dtype=xp.int32, device=device_of(field))
+    pairs = neighbours_of(i, shape, periodic)
+    number = len(shape) * sites
+    bonds = []
+    for slot, (j, there) in enumerate(pairs):
+        bond = slot // 2 * sites + (j if slot % 2 else i)
+        bonds.append(bond if periodic else xp.where(there > 0, bond, number))
+    neighbours, bond = (xp.stack(parts, axis=-1) for parts in ([j for j, _ in pairs], bonds))
+    return Bonds(neighbours, bond, gain * xp.ones_like(bond, dtype=field.dtype), field, number)
+
+
+def _sum_around(x: Array, i: Any, shape: tuple[int, ...], periodic: bool) -> Array:
+    """`neighbour_sum` at site i alone."""
+    pairs = neighbours_of(i, shape, periodic)
+    return functools.reduce(operator.add, (x[..., j] if periodic else there * x[..., j] for j, there in pairs))
 
 
 def _shifted(xp: Any, lattice: Array, step: int, axis: int) -> Array:
@@ -236,6 +304,8 @@ def potts(
             score=own.score,
             hvp=own.hvp,
             differences=own.differences,
+            differences_at=own.differences_at,
+            bonds=own.bonds,
             data=data,
             space=OneHot(states),
         )
@@ -243,6 +313,8 @@ def potts(
         own.log_density_of_integers,
         score=_no_score,
         differences=own.differences_of_integers,
+        differences_at=own.differences_of_integers_at,
+        bonds=own.bonds,
         data=data,
         space=Categorical(tuple(range(states))),
     )
@@ -276,6 +348,27 @@ class _Potts:
     def differences_of_integers(self, x: Array, data: Any) -> Array:
         return self._changes(*self._written(x, data), data)
 
+    def differences_at(self, x: Array, i: Any, data: Any) -> Array:
+        blocks, xp = self._split(x), array_namespace(x)
+        index = xp.astype(xp.argmax(blocks[..., i, :], axis=-1), xp.int32)
+        return self._changes_at(index, lambda j: blocks[..., j, :], i, data)
+
+    def differences_of_integers_at(self, x: Array, i: Any, data: Any) -> Array:
+        xp = array_namespace(x)
+
+        def block(j: Any) -> Array:
+            return xp.astype(xp.astype(x[..., j, None], xp.int32) == data["states"], x.dtype)
+
+        return self._changes_at(xp.astype(x[..., i], xp.int32), block, i, data)
+
+    def bonds(self, data: Any) -> Bonds:
+        return lattice_bonds(self.shape, self.periodic, self.coupling, data["field"])
+
+    def _changes_at(self, index: Array, block: Callable[[Any], Array], i: Any, data: Any) -> Array:
+        pairs = neighbours_of(i, self.shape, self.periodic)
+        around = functools.reduce(operator.add, (there * block(j) for j, there in pairs))
+        return self._gains(index, self.coupling * around + data["field"][i, ...], data)
+
     def _pulls(self, blocks: Array) -> Array:
         """The pull of all neighbours on every state of every site, in the shape of `blocks`."""
         xp = array_namespace(blocks)
@@ -287,8 +380,10 @@ class _Potts:
         return array_namespace(blocks).sum(blocks * weights, axis=(-2, -1))
 
     def _changes(self, index: Array, blocks: Array, data: Any) -> Array:
-        xp = array_namespace(blocks)
-        gain = self._pulls(blocks) + data["field"]
+        return self._gains(index, self._pulls(blocks) + data["field"], data)
+
+    def _gains(self, index: Array, gain: Array, data: Any) -> Array:
+        xp = array_namespace(gain)
         gain = xp.take_along_axis(gain, as_index(xp, (index[..., None] + data["states"]) % self.states), axis=-1)
         return gain[..., 1:] - gain[..., :1]
 

@@ -171,13 +171,19 @@ def metropolis_hastings(proposal, log_pi):
 
 def heat_bath(problem):
     """One variable at random, drawn from its conditional law."""
+    n = problem.variables.shape[1]
+    return sum(one_variable(problem, m) for m in range(n)) / n
+
+
+def one_variable(problem, m, heat_bath=True):
+    """Variable m from its conditional law, or one of its other values, all alike, by Metropolis."""
     pi, x = stationary(problem.log_pi), problem.variables
-    matrix = np.zeros((len(x), len(x)))
-    for m in range(x.shape[1]):
-        others = np.delete(x, m, axis=1)
-        same = np.all(others[:, None] == others[None], axis=(2, 3))
-        matrix += rows_to_one(np.where(same, pi[None], 0.0)) / x.shape[1]
-    return matrix
+    others = np.delete(x, m, axis=1)
+    same = np.all(others[:, None] == others[None], axis=(2, 3))
+    if heat_bath:
+        return rows_to_one(np.where(same, pi[None], 0.0))
+    proposal = np.where(same & ~np.eye(len(x), dtype=bool), 1.0 / (problem.space.choices - 1), 0.0)
+    return metropolis_hastings(proposal, problem.log_pi)
 
 
 def sweep(problem, colors):

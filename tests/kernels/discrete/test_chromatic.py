@@ -163,7 +163,7 @@ def test_around_it():
         lambda k: xps.SRMC(k, 0.5),
         lambda k: xps.SOSMC(lambda x, theta: x, k, SGD(0.1)),
     ):
-        with pytest.raises(CapabilityError, match="its colors hold for the target alone"):
+        with pytest.raises(CapabilityError, match="it relies on which variables of the target depend on each other"):
             wrap(kernel)
     lattice = ising_lattice((2, 2), 0.3, periodic=False)
     tempered = xps.ParallelTempering(xps.ChromaticGibbs([0, 1, 1, 0]), (1.0, 0.3))

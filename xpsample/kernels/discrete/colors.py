@@ -49,13 +49,8 @@ def greedy_coloring(pairs: Any, variables: int) -> np.ndarray:
     >>> greedy_coloring(np.argwhere(np.triu(couplings, 1)), 3).tolist()
     [0, 1, 2]
     """
-    variables, pairs = check_count("variables", variables), _as_array(pairs)
-    if pairs.size == 0:
-        pairs = np.zeros((0, 2), dtype=np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise HyperparameterError(f"pairs must be integers of shape (pairs, 2); got {given(pairs)}")
-    if np.any((pairs < 0) | (pairs >= variables)) or np.any(pairs[:, 0] == pairs[:, 1]):
-        raise HyperparameterError(f"pairs must hold two different numbers from 0 to {variables - 1} each")
+    variables = check_count("variables", variables)
+    pairs = check_pairs(pairs, variables)
     both = np.concatenate([pairs, pairs[:, ::-1]])
     both = both[np.argsort(both[:, 0], kind="stable")]
     joined = np.split(both[:, 1], np.searchsorted(both[:, 0], np.arange(1, variables)))
@@ -64,6 +59,18 @@ def greedy_coloring(pairs: Any, variables: int) -> np.ndarray:
         taken = set(colors[others].tolist())
         colors[variable] = next(color for color in range(len(others) + 1) if color not in taken)
     return colors
+
+
+def check_pairs(pairs: Any, variables: int) -> np.ndarray:
+    """Pairs of different variables as an array of int, (pairs, 2)."""
+    pairs = _as_array(pairs)
+    if pairs.size == 0:
+        pairs = np.zeros((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise HyperparameterError(f"pairs must be integers of shape (pairs, 2); got {given(pairs)}")
+    if np.any((pairs < 0) | (pairs >= variables)) or np.any(pairs[:, 0] == pairs[:, 1]):
+        raise HyperparameterError(f"pairs must hold two different numbers from 0 to {variables - 1} each")
+    return pairs
 
 
 def as_colors(name: str, value: Any) -> tuple[int, ...]:
