@@ -5,7 +5,7 @@ import pytest
 
 import xpsample as xps
 from tests.adaptation.rules_support import gaussian, normals, rotated
-from xpsample.adaptation.metric import geometric_mean
+from xpsample.adaptation.metric import DrawMoments, geometric_mean
 from xpsample.core.covariance import as_covariance
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import HMC, MALA, NUTS, RWM
@@ -94,3 +94,14 @@ def test_the_geometric_mean_of_two_matrices():
     a, b = (np.stack([rotated(4, 50.0, seed) for seed in seeds]) for seeds in ((1, 2), (3, 4)))
     mean = geometric_mean(np, a, b)
     np.testing.assert_allclose(mean @ b @ mean, a, atol=1e-9)
+
+
+def test_what_the_identity_counts_for_without_scores():
+    """Correlations of n draws have the weight n / (n + 5 + dim)."""
+    draws = normals(20, 4) @ np.linalg.cholesky(rotated(4, 100.0))
+    centered = draws - draws.mean(axis=0)
+    moments = DrawMoments(np.asarray(20.0), draws.mean(axis=0)[None], centered.T @ centered, None, None)
+    root = xps.DenseMetric(scores=False)._root(np, moments)
+    found = root @ root.T / np.sqrt(np.diag(root @ root.T)[:, None] * np.diag(root @ root.T))
+    expected = np.eye(4) + (np.ones((4, 4)) - np.eye(4)) * 20 / (20 + 5 + 4) * np.corrcoef(draws.T)
+    np.testing.assert_allclose(found, expected, atol=0.02)

@@ -359,6 +359,15 @@ def test_a_few_divergences_are_told_where_nothing_rejects(kernel):
     assert [f.kind for f in found] == (["divergences"] if isinstance(kernel, xps.ULA) else [])
 
 
+@pytest.mark.parametrize(("diverged", "found"), [(6, False), (7, True)])
+def test_divergences_that_two_in_4000_steps_explain(diverged, found):
+    """A Poisson variable of mean 2 exceeds 6 in one case of 200."""
+    draws, full = np.random.default_rng(0).normal(size=(1000, 4, 2)), np.full(4, 0.7)
+    statistics = RunStatistics(1000, full, full, np.array([diverged, 0, 0, 0]), {})
+    findings = diagnose(draws, ["a", "b"], statistics, {}, about(xps.MALA(0.5), xps.Real(), 2))
+    assert bool(findings) == found
+
+
 @pytest.mark.parametrize("diverged", [[0, 0, 0, 0], [5, 0, 0, 0]])
 def test_values_on_their_way_to_the_smallest_numbers_are_told_where_a_chain_diverged(diverged):
     draws, full = np.exp(np.random.default_rng(0).normal(-400, 1, (1000, 4, 1))), np.full(4, 0.7)

@@ -43,7 +43,7 @@ class Advice(NamedTuple):
     @property
     def smaller(self) -> str:
         """For chains that hardly move, or leave the finite numbers."""
-        if self.discrete:
+        if self.discrete and (self.step is None or self.unset):
             return ACROSS
         return "use another kernel" if self.step is None else f"use a smaller {self.step.replace('_', ' ')}"
 

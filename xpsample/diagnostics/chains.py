@@ -68,6 +68,8 @@ def judge_modes(
         error = np.sqrt(np.sum(change**2, axis=0) / count) / 2
         sure = np.max(gaps, axis=0) > ERRORS * len(columns) ** (1 / count) * error
         apart = np.where(spread > 0, np.max(gaps, axis=0) / spread, 0.0)
+        if advice.discrete:  # chains may differ in variables that are constant in each
+            apart = np.where((spread == 0) & (np.max(gaps, axis=0) > 0), np.inf, apart)
     at = worst_first((apart > APART) & sure & ~walks, apart)
     if not at.size:
         return None
@@ -91,10 +93,11 @@ def judge_modes(
             columns,
             at,
         )
+    distance = f"{apart[first]:.3g} of their sds apart," if np.isfinite(apart[first]) else "and never leave them,"
     return of_columns(
         "modes",
         f"chains stay in different places, {below} near {low:.3g} and {int(count[first]) - below} near {high:.3g}, "
-        f"{apart[first]:.3g} of their sds apart,",
+        f"{distance}",
         float(apart[first]),
         ACROSS if advice.discrete else MODES,
         columns,

@@ -41,6 +41,7 @@ from xpsample.diagnostics.findings import (
 )
 from xpsample.diagnostics.steps import (
     CHANCE,
+    LOW_ACCEPTANCE,
     chance_still,
     judge_acceptance,
     judge_depth,
@@ -48,6 +49,7 @@ from xpsample.diagnostics.steps import (
     judge_energy,
     judge_resonance,
     judge_stuck,
+    most_by_chance,
     region_of,
 )
 from xpsample.diagnostics.tails import judge_tails
@@ -152,8 +154,8 @@ def diagnose(
         found.append(judge_resonance(known["leapfrog_steps"], accepted))
     found += _judge_statistics(statistics, known) if chains else []
     told = causes_first((*found, *mixes))
-    # Two steps of 4,000 may diverge if nothing else is wrong, in no region. The table has them.
-    few = 5e-4 * steps * max(1, moved.size)
+    # Two steps of 4,000 may diverge on average if nothing else is wrong, in no region. The table has them.
+    few = most_by_chance(5e-4 * steps * max(1, moved.size))
     alone = len(told) == 1 and told[0].kind == "divergences" and told[0].value <= few
     return () if alone and not region and known.get("adjusted", True) else told
 
@@ -163,7 +165,8 @@ def _judge_draws(
 ) -> tuple[list[Finding | None], list[Finding]]:
     """Findings of the coarse pass, and of the figures.
 
-    Chains that never moved are in no mode, and groups of nothing else are left out.
+    Chains that never moved are in no mode, nor are those of a step size, not tuned, at which nearly nothing is
+    accepted. Groups of chains that never moved are left out.
     """
     categorical, tilted, advice = known.get("categorical", False), known.get("tilted", False), Advice.of(known)
     optimum = known.get("optimal_acceptance")
@@ -180,7 +183,15 @@ def _judge_draws(
 
     keep = [i for i, (group, _) in enumerate(coarse.columns) if not still[group]]
     columns, first, values = [coarse.columns[i] for i in keep], coarse.first[..., keep], coarse.values[..., keep]
-    still = stuck if moved.shape != coarse.shape else (moved * run_statistics.steps < FEWEST_DRAWS).reshape(stuck.shape)
+    if moved.shape == coarse.shape:
+        least = FEWEST_DRAWS  # moves; on a discrete space a single one shows a mode, and none if that may be chance
+        if advice.discrete:
+            least = int(judge_stuck(moved, run_statistics.steps, optimum, advice) is not None)
+        still = (moved * run_statistics.steps < least).reshape(stuck.shape)
+    else:
+        still = stuck
+    if optimum is not None and accepted.shape == coarse.shape and not (advice.unset or advice.learned):
+        still = still | (np.mean(accepted.reshape(still.shape), axis=-1, keepdims=True) < LOW_ACCEPTANCE * optimum)
     moving = np.repeat(~still.reshape((-1, coarse.chains)).T, len(coarse.coordinates), axis=1)[:, keep]
     second = values[len(values) // 2 :]
     names = dict.fromkeys(name for finding in mixes if finding.kind in UNMIXED for name in finding.coordinates)

@@ -35,13 +35,13 @@ class Finding:
     Attributes
     ----------
     kind : str
-        A word for programs: ``"precision"``, ``"underflow"``, ``"improper"``, ``"bound"``, ``"divergences"``,
-        ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"labels"``, ``"modes"``, ``"slow"``, ``"correlated"``,
-        ``"depth"``, ``"tails"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``, ``"growth"``,
-        ``"transient"``, ``"acceptance"``, ``"energy"``, ``"training"``, ``"tilt"``, ``"tilt_acceptance"``,
-        ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``, ``"batches"``, ``"annealing"``,
-        ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``, ``"restart"``, ``"until"``, or
-        that of a recorder's own.
+        A word for programs: ``"score"``, ``"precision"``, ``"underflow"``, ``"improper"``, ``"bound"``,
+        ``"divergences"``, ``"not_finite"``, ``"stuck"``, ``"constant"``, ``"labels"``, ``"modes"``, ``"slow"``,
+        ``"correlated"``, ``"depth"``, ``"tails"``, ``"rhat"``, ``"ess_bulk"``, ``"ess_tail"``, ``"resonance"``,
+        ``"growth"``, ``"transient"``, ``"acceptance"``, ``"energy"``, ``"training"``, ``"tilt"``,
+        ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``, ``"batches"``,
+        ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
+        ``"restart"``, ``"until"``, or that of a recorder's own.
     what : str
         What was found.
     value : float
@@ -224,8 +224,20 @@ def few_draws(draws: int) -> Finding:
 # ---- causes ----------------------------------------------------------------------------------------------------------
 
 CAUSES = (
-    *("annealing", "training", "improper", "precision", "underflow", "bound", "tilt", "tilt_acceptance", "not_finite"),
-    *("growth", "behind", "stuck", "divergences", "ladder", "round_trips", "labels", "warmup", "modes", "transient"),
+    *("annealing", "training", "score", "improper", "precision", "underflow", "bound", "tilt", "tilt_acceptance"),
+    *(
+        "not_finite",
+        "growth",
+        "behind",
+        "stuck",
+        "divergences",
+        "ladder",
+        "round_trips",
+        "labels",
+        "warmup",
+        "modes",
+        "transient",
+    ),
     *("correlated", "heat", "resonance", "depth", "tails", "energy", "slow", "acceptance", "tilt_idle", "moves"),
     *("rhat", "ess_bulk", "ess_tail", "until"),
 )

@@ -99,17 +99,23 @@ def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
 def judge_energy(energy: np.ndarray) -> Finding | None:
     """The energy's Bayesian fraction of missing information, E-BFMI, of all chains and of each: (draw, *chains).
 
-    The logarithm of that of n draws has a standard deviation of at most 2 / sqrt(n) about that of 1, or more, of a run
-    that is well.
+    The logarithm of that of n draws has a standard deviation of 2 / sqrt(n) about that of 1 of a normal target, and of
+    up to 3 / sqrt(n) where tails are those of Student's t with 5 degrees of freedom. One excursion into a tail makes a
+    chain's small, too, but not that of the ranks of its energies, by which single chains are judged.
     """
     if energy.shape[0] < FEWEST_DRAWS:
         return None
     with np.errstate(all="ignore"):
         change, spread = np.mean(np.diff(energy, axis=0) ** 2, axis=0), np.var(energy, axis=0)
         fraction, pooled = change / spread, np.mean(change) / np.mean(spread)
-    away = 2 * math.sqrt(2 * math.log(max(1, fraction.size) / CHANCE) / energy.shape[0])
-    all_low = pooled < min(SMALLEST_BFMI, math.exp(-6 / math.sqrt(energy.size)))
-    low = fraction < (SMALLEST_BFMI if all_low else min(SMALLEST_BFMI, math.exp(-away)))
+    away = 3 * math.sqrt(2 * math.log(max(1, fraction.size) / CHANCE) / energy.shape[0])
+    limit = min(SMALLEST_BFMI, math.exp(-6 / math.sqrt(energy.size)))
+    all_low = pooled < limit and np.median(fraction) < limit  # not by one excursion
+    low = fraction < SMALLEST_BFMI
+    if not all_low:
+        ranks = np.argsort(np.argsort(energy, axis=0), axis=0)
+        of_ranks = np.mean(np.diff(ranks, axis=0) ** 2, axis=0) / np.var(ranks, axis=0)
+        low = np.fmax(fraction, of_ranks) < min(SMALLEST_BFMI, math.exp(-away))
     if not np.any(low):
         return None
     worst = float(np.min(fraction[low]))
@@ -120,6 +126,11 @@ def judge_energy(energy: np.ndarray) -> Finding | None:
         "heavy tails or a funnel, which fresh momenta do not cross: reparametrise the model",
         chains=_indices(low),
     )
+
+
+def most_by_chance(expected: float) -> float:
+    """A count that a Poisson variable of some mean exceeds by `CHANCE`: Cornish & Fisher (1938), to second order."""
+    return expected + 2.58 * math.sqrt(expected) + 0.94
 
 
 def judge_divergences(diverged: np.ndarray, steps: int, region: str = "", advice: Advice = OF_HMC) -> Finding | None:

@@ -13,6 +13,7 @@ from xpsample.core.arrays import Array, is_array
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.findings import Column, Finding, of_worst
 from xpsample.diagnostics.lagging import stand_ins
+from xpsample.diagnostics.scores import judge_score
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import wanted
 
@@ -282,12 +283,10 @@ class Judged(NamedTuple):
     evaluations: int
 
 
-def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> Judged:
-    """Judge the log density around the draws, between modes and far out, if findings of some kinds ask for it."""
-    one_mode = False
-    if not kinds & (OF_A_BOUND | OF_NO_END):
-        return Judged([], False, 0)
-    n = draws.shape[0]
+def judge_target(target: BoundTarget, draws: Array, kinds: set[str], names: Sequence[str]) -> Judged:
+    """Judge the score at the draws, and the log density around them, between modes and far out, if findings of some
+    kinds ask for it."""
+    one_mode, n = False, draws.shape[0]
     rows = np.stack([to_host(draws[int(i), ...]) for i in np.linspace(n // 2, n - 1, min(64, n - n // 2)).astype(int)])
     like, judged, count = draws[-1, ...], [], 0
 
@@ -307,6 +306,10 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str]) -> Judged:
         signs = [[density(rows[-1] + far * sign * ray) for far in (10.0, 100.0, 1000.0)] for sign in (1.0, -1.0)]
         return np.where(np.any(ray != 0, axis=-1), np.stack(signs), np.nan)
 
+    if wanted(target.requires).score and target.acceptance.exact:
+        some = [draws[i, ...] for i in (0, n // 2, n - 1)]
+        scores, count = np.stack([to_host(target.score(x)) for x in some]), len(some)
+        judged.append(judge_score(density, np.stack([to_host(x) for x in some]), scores, names))
     if kinds & (OF_NO_END if target.constrained else OF_A_BOUND):
         around = np.stack([density(x) for x in _around(_of_those_that_moved(rows))])
         judged.append(judge_bound(around, target.constrained))

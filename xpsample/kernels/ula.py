@@ -22,7 +22,7 @@ class ULAState(NamedTuple):
     """Where the chains are, and which of them have left the finite numbers and are frozen, (*chains).
 
     ``n`` is the number of steps made, 0-d, where the step size has a schedule, else None. ``heat`` (*chains) is
-    ``eta s C s / 2`` of the last step; None of kernels on discrete spaces.
+    ``eta s C s / 2`` of the last step; None where it is not known.
     """
 
     point: Point

@@ -70,8 +70,9 @@ def _whole(kernel: Any, name: str) -> int | None:
 def examined(trace: Trace, target: BoundTarget) -> tuple[Trace, tuple[Finding, ...]]:
     """Return the trace of a run with all findings: if it is bad, its target is evaluated around the draws, too.
 
-    Whether the digits of float32 data suffice is checked for every run, as a run does not look bad if they do not. Only
-    targets on real spaces are evaluated, and only for long runs in one process that keep draws.
+    A run does not look bad if float32 data have too few digits, or if the score of an unadjusted kernel is wrong, so
+    these are always checked. Only targets on real spaces are evaluated, and only for long runs in one process that
+    keep draws.
     """
     findings, known = trace.diagnose(), trace.metadata.get("diagnosis", {})
     here = trace.draws is not None and "processes" not in trace.metadata and is_real(target.space)
@@ -79,9 +80,12 @@ def examined(trace: Trace, target: BoundTarget) -> tuple[Trace, tuple[Finding, .
         return trace, findings
     few = on_some_rows(target)
     rounding = judge_data_precision(target, trace.draws) if few is target else None
-    if not findings and rounding is None:
+    if not findings and rounding is None and known.get("adjusted", True):
         return trace, findings
-    found, one_mode, evaluations = judge_target(few, trace.draws, {finding.kind for finding in findings})
+    kinds, names = {finding.kind for finding in findings}, [f"x[{i}]" for i in range(trace.draws.shape[-1])]
+    if len(trace._labels(len(names))) == len(names):  # a simplex has fewer coordinates than values
+        names = list(trace._labels(len(names)))
+    found, one_mode, evaluations = judge_target(few, trace.draws, kinds, names)
     found += [] if rounding is None else [rounding]
     told = [*known.get("findings", ()), *(finding.to_json() for finding in found)]
     known = known | {"findings": told, "one_mode": one_mode, "evaluations": evaluations}
