@@ -80,11 +80,13 @@ class SwendsenWang(MemorylessKernel[Info]):
             # The variables that labels name hear of it, too, and what they hear reaches all that have their label: the
             # number of rounds grows with the logarithm of a cluster, and not with its diameter.
             heard = xp.where(labels > 0, least, n)
-            new = _at_named(xp, xp.minimum(labels, least), _named(xp, labels), heard)
+            new = _at_named(xp, xp.minimum(labels, least), _named(xp, labels), heard, first)
             new = xp.where(new > 0, _of_label(xp, new, new), 0)
             return new, xp.any(new != labels)
 
         labels = xp.where(held, 0, space.numbers(n) + 1)
+        count = xp.cumulative_sum(xp.reshape(xp.ones_like(_named(xp, labels)), (-1,))) - 1
+        first = count // n * n  # of each chain, where all chains are in a row
         labels, _ = target.backend.repeat(n, spread, (labels, xp.any(labels >= 0)), until=lambda carry: ~carry[1])
         drawn = xp.astype(xp.floor(_of_label(xp, noise["value"][..., :n], labels) * q), xp.int32)
         choice = xp.where(labels > 0, (drawn - index) % q, 0)
@@ -111,10 +113,9 @@ def _named(xp: Any, labels: Array) -> Array:
     return as_index(xp, xp.where(labels > 0, labels - 1, 0))
 
 
-def _at_named(xp: Any, labels: Array, named: Array, heard: Array) -> Array:
+def _at_named(xp: Any, labels: Array, named: Array, heard: Array, first: Array) -> Array:
     """The least of each variable's label and of what those that name it have heard, ``(*chains, variables)``."""
-    flat, n = xp.reshape(named, (-1,)), named.shape[-1]
-    first = (xp.cumulative_sum(xp.ones_like(flat)) - 1) // n * n  # of the chain
+    flat = xp.reshape(named, (-1,))
     found = minimum_at(xp, xp.reshape(labels, (-1,)), first + flat, xp.reshape(heard, (-1,)))
     return xp.reshape(found, labels.shape)
 
