@@ -78,7 +78,7 @@ def test_minibatches():
     eta, noise = kernel.step_size * kernel.preconditioner, 100**2 / 10 * np.var(rows, axis=0)
     excess = 101 * (2 * eta + eta**2 * noise) / (1 - (1 - 101 * eta) ** 2) - 1
     assert 0.05 < np.max(excess) < 0.12
-    with pytest.raises(HyperparameterError, match=r"UnderdampedLangevin\.step_size is left out inside Minibatch"):
+    with pytest.raises(HyperparameterError, match=r"UnderdampedLangevin\.step_size is unset inside Minibatch"):
         xps.Minibatch(xps.SRLD(UnderdampedLangevin(), 1.0, xps.Rolling(3, 3)), 10)
 
 

@@ -236,7 +236,7 @@ def test_single_precision():
 
 
 def test_kernels_without_scores_are_refused():
-    with pytest.raises(HyperparameterError, match="LowRankMetric goes by scores"):
+    with pytest.raises(HyperparameterError, match="LowRankMetric needs scores"):
         tuned(RWM(covariance=LowRankMetric()), covariance(4), 4)
 
 

@@ -34,7 +34,7 @@ def test_a_rule_in_place_of_a_value():
     [
         (
             lambda: HMC(mass=xps.StepSize(0.9)),
-            r"HMC's mass is tuned by a rule such as Diagonal.*cannot stand for",
+            r"HMC's mass must be tuned by a rule such as Diagonal.*got StepSize",
         ),
         (lambda: PCN(covariance=xps.DenseMetric()), "PCN's covariance cannot be tuned in a warm-up"),
         (lambda: PCN(mean=xps.StepSize(0.5)), "PCN's mean cannot be tuned in a warm-up"),

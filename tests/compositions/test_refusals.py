@@ -134,7 +134,7 @@ def test_a_tilt_that_only_an_accept_step_sees_needs_one(base, culprit, tilt):
 @pytest.mark.parametrize("tilt", [xps.Exact(), xps.Untilted()], ids=repr)
 def test_a_tilt_goes_around_what_accepts_by_the_density(owner, tilt):
     """At a fixed history the chain of ParallelTempering(SRMC(...)) sampled neither distribution."""
-    assert_refused(owner, xps.SRMC(xps.GWG(), 0.5, tilt=tilt), "SRMC", rf"SRMC\({owner}\(\.\.\.\), \.\.\.\) is right")
+    assert_refused(owner, xps.SRMC(xps.GWG(), 0.5, tilt=tilt), "SRMC", rf"SRMC\({owner}\(\.\.\.\), \.\.\.\)")
     xps.SRMC(WRAPPERS[owner](xps.GWG()), 0.5, tilt=tilt)
 
 

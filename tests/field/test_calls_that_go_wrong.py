@@ -72,7 +72,7 @@ def test_numbers_of_numpy_among_the_data(library, number):
     [
         (
             {"mu": np.zeros(4)},
-            r"got dict; .*, or give the parameters names by a Model, such as Model\(log_density, mu=",
+            r"got dict; .*, or name the parameters with a Model, such as Model\(log_density, mu=",
         ),
         (1.0, r"got float; start each chain at a point, such as numpy.zeros\(\(chains, dim\)\)"),
         ([[0.0]], r"got list; make an array of it, such as numpy.asarray\(x0\)"),
@@ -85,9 +85,9 @@ def test_starts_that_are_no_array(x0, advice):
 
 def test_a_data_frame():
     frame = pytest.importorskip("pandas").DataFrame(X0)
-    with pytest.raises(BackendError, match=r"got DataFrame; take its numbers, x0.to_numpy\(\)"):
+    with pytest.raises(BackendError, match=r"got DataFrame; pass its numbers, x0.to_numpy\(\)"):
         run(xps.Target(normal), x0=frame)
-    with pytest.raises(LogDensityError, match=r"got Series: take its numbers by .to_numpy\(\)"):
+    with pytest.raises(LogDensityError, match=r"got Series: pass its numbers, .to_numpy\(\)"):
         run(xps.Target(lambda x: frame[0]))
 
 

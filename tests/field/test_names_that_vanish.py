@@ -17,9 +17,9 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.spaces.names import OF_FILES, TAKEN, exported
 
 REFUSED = {
-    "chain": ({"chain": xps.Real()}, {}, "'chain', which is what ArviZ calls an axis .* such as 'chain_'"),
-    "draw": ({"draw": xps.Positive(2)}, {}, "'draw', which is what ArviZ"),
-    "sample": ({"sample": xps.Real()}, {}, "'sample', which is what ArviZ"),
+    "chain": ({"chain": xps.Real()}, {}, "'chain', the name of an axis in ArviZ.* such as 'chain_'"),
+    "draw": ({"draw": xps.Positive(2)}, {}, "'draw', the name of an axis in ArviZ"),
+    "sample": ({"sample": xps.Real()}, {}, "'sample', the name of an axis in ArviZ"),
     "an axis chain": ({"b": xps.Real(2)}, {"b": "chain"}, "an axis of b cannot be called 'chain'"),
     "an axis draw": ({"b": xps.Real(2)}, {"b": "draw"}, "an axis of b cannot be called 'draw'"),
     "like its axis": ({"b": xps.Real(2)}, {"b": "b"}, "an axis of b and the parameter 'b' have one name"),

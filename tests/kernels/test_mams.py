@@ -123,5 +123,5 @@ def test_exact_draws_stay_exact_draws(dtype):
 
 def test_one_coordinate_is_refused():
     target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
-    with pytest.raises(HyperparameterError, match="MAMS needs positions of 2 coordinates at least, since in one"):
+    with pytest.raises(HyperparameterError, match="MAMS needs positions with at least 2 coordinates, since a velocity"):
         xps.sample(target, MAMS(0.3, 1.0), np.zeros((2, 1)), 3, seed=1, progress=False)

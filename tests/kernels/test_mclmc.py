@@ -82,7 +82,7 @@ def test_a_length_far_below_the_step_size_refreshes_all():
 
 def test_what_is_refused():
     target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
-    with pytest.raises(HyperparameterError, match="MCLMC needs positions of 2 coordinates at least"):
+    with pytest.raises(HyperparameterError, match="MCLMC needs positions with at least 2 coordinates"):
         xps.sample(target, MCLMC(0.3, 1.0), np.zeros((2, 1)), 3, seed=1, progress=False)
     with pytest.raises(CapabilityError, match="Minibatch cannot go around MCLMC"):
         xps.Minibatch(MCLMC(0.3, 1.0), 10)

@@ -377,7 +377,7 @@ def test_geometric_ladder():
 
 @pytest.mark.parametrize("betas", [(1.0,), (0.9, 0.5), (1.0, 0.5, 0.5), (1.0, 0.5, -0.1)])
 def test_a_bad_ladder_is_refused(betas):
-    with pytest.raises(HyperparameterError, match="betas must begin with 1 and decrease"):
+    with pytest.raises(HyperparameterError, match="betas must decrease from 1"):
         ParallelTempering(GWG(), betas)
 
 

@@ -129,8 +129,8 @@ def test_the_median_bandwidth(library):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: squared_mmd(X, Y, RBF()), "a metric needs one bandwidth"),
-        (lambda: squared_ksd(X, X, InverseMultiquadric()), "a metric needs one bandwidth"),
+        (lambda: squared_mmd(X, Y, RBF()), "a metric needs a fixed bandwidth"),
+        (lambda: squared_ksd(X, X, InverseMultiquadric()), "a metric needs a fixed bandwidth"),
         (lambda: squared_ksd(X[:, :1], X[:, :1], RBF(1.0)), "n at least 2"),
         (lambda: squared_mmd(X[0, :, 0], Y[0, :, 0], RBF(1.0)), "n at least 2"),
     ],
@@ -153,5 +153,5 @@ def test_the_fisher_divergence_of_two_gaussians(library):
 
 
 def test_scores_at_other_draws_are_refused():
-    with pytest.raises(HyperparameterError, match=r"other has shape \(6, 3\), and score \(7, 3\)"):
+    with pytest.raises(HyperparameterError, match=r"other has shape \(6, 3\), but score has \(7, 3\)"):
         fisher_divergence(np.zeros((7, 3)), np.zeros((6, 3)))

@@ -347,7 +347,7 @@ def test_flags_and_scalars_are_no_positions(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Categorical((1, 1)), r"must be different, and one at least; got \(1.0, 1.0\)"),
+        (lambda: Categorical((1, 1)), r"must be distinct, and at least one is needed; got \(1.0, 1.0\)"),
         (lambda: Categorical(((0, 1), ())), r"values must be a sequence of numbers, 1 at least; got \(\)"),
         (lambda: Categorical(()), r"values must be a sequence of numbers, 1 at least; got \(\)"),
         (lambda: OneHot(1), "choices must be an integer of at least 2; got 1"),

@@ -210,7 +210,7 @@ def test_wrong_start_values(values, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "one parameter at least"),
+        ({}, "at least one parameter"),
         ({"mu": xps.Real}, r"is a class: write Real\(\)"),
         ({"mu": 3.0}, "one such as Real"),
         ({"data": xps.Real()}, "cannot be called 'data'"),

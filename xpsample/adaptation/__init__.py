@@ -1,4 +1,4 @@
-"""Warm-up: how hyperparameters that a user leaves out are tuned, each rule a value that a kernel names for a field."""
+"""Warm-up: rules that tune unset hyperparameters, each a value that a kernel names for a field."""
 
 from xpsample.core.lazy_imports import attach
 

@@ -14,18 +14,19 @@ BEGINNING = 20
 """Steps after which the power iteration is believed."""
 
 PATIENCE = 2.0
-"""While chains come in from afar, moves are longest where the curvature is least, and it is measured too small."""
+"""Factor on the warm-up. In the transient phase moves are longest where curvature is least, which biases it low."""
 
 MEMORY = 20.0
 """Steps that averages are taken over, about."""
 
 
 class MeasuredCurvature(NamedTuple):
-    """What is known of H, minus the Hessian of the log density in units of the metric.
+    """Running estimate of H, minus the Hessian of the log density in units of the metric.
 
-    ``product`` (*groups, 1, dim) is the running sum of q H w, with q the mean square of a move and w the product
-    before, normalised; ``square`` (*groups, 1) that of q times the sum of the squares of all entries of H; ``weight``
-    that of q. So long moves count more: random scores hide what short ones show. ``seen`` (0-d) are the steps.
+    ``product`` (*groups, 1, dim) is the running sum of q H w, with q the mean square of a move and w the previous
+    product, normalized; ``square`` (*groups, 1) is the running sum of q times the sum of the squares of all entries of
+    H; ``weight`` is the running sum of q. Long moves therefore count more: random scores hide what short moves show.
+    ``seen`` (0-d) is the number of steps.
     """
 
     product: Array
@@ -86,14 +87,14 @@ class BoundedBias(Rule, eq=True):
 
     With lambda the largest eigenvalue of the precision, in units of the preconditioner, *langevin* steps have the
     variance v / (1 - eta / (2 v)) in place of v >= 1 / lambda, so ``eta = 2 b / ((1 + b) lambda)`` keeps its relative
-    error at b, and below in all other directions. BAOAB steps, which *underdamped* stands for, have the exact variance
-    of x, and (1 - h^2 / (4 v)) times that of p: ``h = 2 sqrt(b / lambda)``. Elsewhere than on Gaussians the bias is
-    another; that of averages goes to 0 with b.
+    error at b, and at less than b in all other directions. BAOAB steps (*underdamped*) have the exact variance of x,
+    and (1 - h^2 / (4 v)) times the exact variance of p: ``h = 2 sqrt(b / lambda)``. For other targets the bias differs;
+    the bias of averages goes to 0 with b.
 
-    lambda is that of the average curvature along the chains, by a running power iteration on the change of the score
-    from step to step, pooled over the chains. Its errors make it larger, and steps smaller, for few chains in high
-    dimension. Half of the variance of random scores, of a `Minibatch`, is counted in: with *langevin* steps the bias
-    with them is below 2 b.
+    lambda is the largest eigenvalue of the average curvature along the chains, from a running power iteration on the
+    change of the score from step to step, pooled over the chains. Its errors make it larger, and steps smaller, for few
+    chains in high dimension. Half of the variance of random scores, of a `Minibatch`, is counted in: with *langevin*
+    steps the bias with them is below 2 b.
 
     Parameters
     ----------

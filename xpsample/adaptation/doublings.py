@@ -1,4 +1,4 @@
-"""How often the trajectories of NUTS may double while chains are on their way to the target."""
+"""Limit on the doublings of NUTS while chains are in their transient phase."""
 
 from typing import Any, ClassVar
 
@@ -15,14 +15,13 @@ DEEPEST = 30
 class Doublings(Rule, eq=True):
     """Few in the first third of the warm-up, and then many.
 
-    Chains that come in from afar take steps that are tiny there, and do not turn back: each trajectory would be as long
-    as it may be. Short ones bring them in as well, since each begins with a new momentum. Lengths of `HMC` begin to
-    move as late.
+    In the transient phase chains may need tiny steps and do not turn back: each trajectory would be as long as allowed.
+    Short trajectories converge as well, since each begins with a new momentum. Lengths of `HMC` begin to move as late.
 
     Parameters
     ----------
     first, most : int
-        Doublings at most, in the first third and from then on.
+        Maximum number of doublings, in the first third and from then on.
     """
 
     first: int = count(default=5)
@@ -36,7 +35,7 @@ class Doublings(Rule, eq=True):
 
     @property
     def settled(self) -> int:
-        """As many as there may be."""
+        """The final maximum, known in advance."""
         return self.most
 
     def init(self, xp: Any, point: Any, pooled: bool) -> Array:

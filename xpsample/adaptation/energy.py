@@ -13,7 +13,7 @@ ORDER = 6
 """The variance of the energy goes with this power of the step size."""
 
 LARGEST_CHANGE = 0.3
-"""Of the logarithm of a step size, from one step to the next."""
+"""Largest change of the logarithm of a step size from one step to the next."""
 
 MEMORY = 50.0
 """Steps that a chain alone averages over, about; where chains are pooled, as many fewer, down to `SHORTEST`."""
@@ -21,10 +21,10 @@ MEMORY = 50.0
 SHORTEST = 5.0
 
 SHARE = 0.4
-"""Of the way from one independent draw to the next: the authors' value."""
+"""Share of the way from one independent draw to the next: the authors' value."""
 
 PATIENCE = 5.0
-"""A step is one of the integrator, of which a trajectory of other kernels has several: chains take more to arrive."""
+"""A step is one integrator step, of which a trajectory of other kernels has several: chains need more to converge."""
 
 BATCHES = 8
 """Means that a variance is taken of, at least: their number times the dimension says how well it is known."""
@@ -77,7 +77,7 @@ class EnergyVariance(Rule, eq=True):
         known = error > 0
         aim = (math.log(self.per_coordinate) - xp.log(xp.where(known, error, 1.0))) / ORDER
         aim = xp.where(known, aim, memory.log_step + LARGEST_CHANGE)
-        # Where one of ten chains leaves the finite numbers, the step is too large whatever the others say.
+        # If one of ten chains leaves the finite numbers, the step is too large whatever the other chains report.
         lost = seen.mean(xp.astype(~fine, scaled.dtype)) > 0.1
         aim = xp.where(lost, memory.log_step - LARGEST_CHANGE, aim)
         log_step = memory.log_step + xp.clip(aim - memory.log_step, min=-LARGEST_CHANGE, max=LARGEST_CHANGE)
@@ -95,9 +95,10 @@ class EnergyVariance(Rule, eq=True):
 class BatchSums(NamedTuple):
     """The memory of the rule, of positions in units of the metric less ``centre``, since the metric settled.
 
-    ``total`` of the batch so far, ``(*chains, dim)``, and ``whole``, whether no step of it diverged, ``(*chains)``. Of
-    positions, and of means of batches, how many, ``(*groups, 1)``, and their sums and sums of squares, ``(*groups, 1,
-    dim)``. ``batch`` is the steps of one, 0-d; ``step_size`` the mean so far, ``(*groups, 1)``.
+    ``total`` is the sum of the batch so far, ``(*chains, dim)``, and ``whole`` flags whether no step of it diverged,
+    ``(*chains)``. For positions, and for means of batches, the memory has their number, ``(*groups, 1)``, and their
+    sums and sums of squares, ``(*groups, 1, dim)``. ``batch`` is the number of steps per batch, 0-d; ``step_size`` the
+    mean so far, ``(*groups, 1)``.
     """
 
     centre: Array
@@ -184,7 +185,7 @@ def _added(
 
 
 def _variance(xp: Any, count: Array, total: Array, squares: Array) -> tuple[Array, Array]:
-    """The variance of each coordinate, and whether there are two values at least, ``(*groups, 1)``."""
+    """Compute the variance of each coordinate, and whether there are at least two values, ``(*groups, 1)``."""
     known = count > 1.5
     counts = xp.where(known, count, 2.0)
     counts = counts[..., None] if total.ndim > 1 else counts

@@ -18,7 +18,7 @@ LEAST_REJECTION = 1e-3
 """Mean rejection probabilities below count as this, so that every two neighbours are some way apart."""
 
 STARTING_SHARE = 0.02
-"""Of the ladder at the start in every later one. It keeps rungs apart where the rejection jumps."""
+"""Weight of the initial ladder in each later ladder. It keeps rungs apart where the rejection jumps."""
 
 HOTTEST, BETA_BITS = 0.01, 2**14
 """The second to last rung of a start ladder that ends in 0; and values for each factor of e that rungs are rounded to.
@@ -49,7 +49,7 @@ class Ladder(Rule, eq=True):
     Parameters
     ----------
     rungs : int, optional
-        Two at least. By default as many as a normal target of this dimension needs, ``1 + 2 barrier``, with
+        At least 2. By default as many as a normal target of this dimension needs, ``1 + 2 barrier``, with
         ``barrier = sqrt(dim / (2 pi)) log(1 / hottest)``: 5 in one dimension, 18 in 20.
     hottest : float
         The last inverse temperature. Chains there should cross from mode to mode: at 0.01 a mode is ten times as wide.

@@ -10,31 +10,32 @@ from xpsample.core.arrays import Array
 FROM, SLOWER, AVERAGED = 1 / 3, 0.8, 0.8
 """Shares of the warm-up: when lengths begin to move, when more slowly, and from where they are averaged.
 
-They begin late, since to chains on their way to the target any length looks too short.
+They begin late, because any length looks too short while chains are in their transient phase.
 """
 
 FAST, SLOW = 8.0, 0.05
 """Usual change of the logarithm of the length: 8 over the warm-up's steps before it is slower, at most; and then."""
 
 DECAY = 0.9
-"""Of Adam's second moment, and of the mean criterion that the gradient is divided by."""
+"""Decay of Adam's second moment, and of the mean criterion by which the gradient is divided."""
 
 FIRST_LENGTH, FIRST_STEPS = 1.0, 20.0
-"""Length of the first trajectories in units of the metric, in which the longest scale of a target is 1 at least; and in
-step sizes, at most. From below, since the criterion has further maxima at longer trajectories."""
+"""First length of trajectories, in units of the metric, in which the longest scale of a target is at least 1; and its
+maximum in step sizes. They start short, because the criterion has further maxima at longer trajectories.
+"""
 
 LOSS = 2.0
-"""What the share of the trajectories that end beyond a hard bound takes from the slope of the criterion's logarithm."""
+"""Loss of slope of the log criterion per share of trajectories that end beyond a hard bound."""
 
 LONGEST = 1000
-"""Step sizes of a trajectory, at most."""
+"""Maximum number of steps of a trajectory."""
 
 MEMORY = 500.0
 """Draws that the mean position is taken over, about: over fewer of slow chains it would follow them."""
 
 
 class Lengths(NamedTuple):
-    """The memory of the rule, each ``(*groups, 1)``, but for ``mean`` ``(*groups, 1, dim)``, that of the positions.
+    """The memory of the rule, each ``(*groups, 1)``, but ``mean``, of the positions, ``(*groups, 1, dim)``.
 
     ``log_length``, in use; ``average`` of it over the last fifth; ``criterion`` and ``square``, running means of the
     criterion and of the square of its normalised gradient; ``begun``, whether a first step size is found.

@@ -1,4 +1,4 @@
-"""A diagonal metric and a few directions beside it, from the last draws and their scores (Seyboldt, Carlson & Carpenter
+"""A diagonal metric with a few scaled directions, from the last draws and their scores (Seyboldt, Carlson & Carpenter
 2026, "Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence")."""
 
 import math
@@ -14,7 +14,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import count, flag
 
 DRAWS = 128
-"""Draws of a group that are kept, about: of many chains, those of as many; of few, those of several steps."""
+"""Approximate number of draws kept per group: from as many chains, or from several steps of fewer chains."""
 
 SPAN = 3.0
 """Draws count that are of the last two thirds of the steps so far, evenly spread on a logarithmic scale."""
@@ -23,7 +23,7 @@ FAR = 2.0
 """Directions whose variance is above this in units of the diagonal, or below its inverse, are scaled."""
 
 ROUNDS = 4
-"""Of diagonal and directions in turn."""
+"""Number of alternating updates of the diagonal and the directions."""
 
 COVERED = 0.9
 """The share of a coordinate in the directions from which on these leave nothing to find its scale by."""
@@ -58,16 +58,16 @@ class LowRankMetric(Rule, eq=True):
 
     In units of the diagonal, standardised draws x and their scores s have ``s = -x`` where the target is a standard
     Gaussian. The directions are the principal ones of ``x + s``, whose mean square is the Fisher divergence that the
-    diagonal leaves. In them the variances are those of the geometric mean of the covariance of the draws and the
-    inverse one of the scores, and where they are within [1 / 2, 2] nothing is scaled. The diagonal is
-    ``sqrt(var x / var score)`` of what the directions leave of a coordinate; both are found in turn.
+    diagonal leaves. Their variances come from the geometric mean of the covariance of the draws and the inverse
+    covariance of the scores; directions whose variance is within [1 / 2, 2] are not scaled. The diagonal is
+    ``sqrt(var x / var score)`` of the part of a coordinate that the directions leave; the two are updated alternately.
 
-    On a Gaussian that is of this form a few draws more than directions are enough, wherever they are. The paper takes
-    the directions from all that draws and scores span, for which few draws were not enough on such a Gaussian, and the
-    diagonal once. An estimate takes O(dim) memory and work, with about 128 draws; one is made in every tenth
-    step. Where more directions than these are far off, take `DenseMetric`.
+    On a Gaussian of this form a few more draws than directions are enough, wherever they are. The paper takes the
+    directions from the whole span of draws and scores, for which few draws were not enough on such a Gaussian, and the
+    diagonal once. An estimate takes O(dim) memory and work, with about 128 draws; one is made in every tenth step. If
+    more directions need scaling, use `DenseMetric`.
 
-    ``HMC(mass=LowRankMetric())`` asks for it. The kernel's own scores are used, so `RWM` cannot take it.
+    Use it with ``HMC(mass=LowRankMetric())``. Because it uses the kernel's scores, it cannot be used with `RWM`.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class LowRankMetric(Rule, eq=True):
     def init(self, xp: Any, point: Any, pooled: bool) -> LastDraws:
         if point.score is None:
             raise HyperparameterError(
-                "LowRankMetric goes by scores, and the kernel computes none: take DiagonalMetric or DenseMetric"
+                "LowRankMetric needs scores, but the kernel computes none. Use DiagonalMetric or DenseMetric."
             )
         zero = vector_per_group(xp, point.x, pooled)
         x, score, made = _usable(xp, point, pooled, xp.sum(zero) * 0.0)
@@ -149,7 +149,7 @@ class LowRankMetric(Rule, eq=True):
         return self.value(xp, memory, None).diagonal()
 
     def _estimate(self, seen: StepRecord, old: Directions, x: Array, score: Array, counts: Array) -> Directions:
-        """From draws and scores (*groups, n, dim), those that count 1 and not 0."""
+        """Estimate directions from draws and scores (*groups, n, dim); ``counts`` is 1 for those used, otherwise 0."""
         xp, pooled = seen.xp, seen.pooled
         count = xp.sum(counts, axis=-2, keepdims=pooled)
         weight = count / (count + SHRINKAGE)
@@ -177,7 +177,7 @@ class LowRankMetric(Rule, eq=True):
         return Directions(log_sd, *self._scaled(xp, *_in_units(xp, x, score, log_sd, known), vectors, count, weight))
 
     def _principal(self, xp: Any, x: Array, score: Array, level: Array, like: Array) -> Array:
-        """The principal directions of x + score, zero where what they add to the divergence is that of no far one.
+        """Compute the principal directions of x + score, zero for those whose share of the divergence needs no scaling.
 
         A direction that is not scaled has the squares `level` of draws, and of scores.
         """
@@ -196,7 +196,7 @@ class LowRankMetric(Rule, eq=True):
     def _scaled(
         self, xp: Any, x: Array, score: Array, vectors: Array, count: Array, weight: Array
     ) -> tuple[Array, Array]:
-        """Directions among those that are given in which the variance is far from 1, and the variances."""
+        """Select the given directions in which the variance is far from 1, and compute their variances."""
         one = xp.eye(vectors.shape[-1], dtype=vectors.dtype, device=device_of(vectors))
         products = [xp.matrix_transpose(a @ vectors) @ (a @ vectors) for a in (x, score)]
         squares = [xp.linalg.diagonal(a)[..., None, :] for a in products]
@@ -225,13 +225,13 @@ def _usable(xp: Any, point: Any, pooled: bool, n: Array) -> tuple[Array, Array, 
 
 
 def _slot(xp: Any, n: Array, slots: int) -> Array:
-    """Where the draws of a step go: one slot for each at first, and later one for as many as keeps `SPAN`."""
+    """Return the slot for the draws of a step: one slot per step at first, later one for as many as keep `SPAN`."""
     rate = slots / math.log(SPAN)
     return xp.floor(rate * xp.log1p(n / rate))
 
 
 def _centred(xp: Any, values: Array, counts: Array) -> Array:
-    """Deviations from the mean of what counts; 0 for the others."""
+    """Deviations from the mean over the entries counted; 0 for the others."""
     mean = xp.sum(counts * values, axis=-2, keepdims=True) / xp.clip(xp.sum(counts, axis=-2, keepdims=True), min=1.0)
     return counts * (values - mean)
 

@@ -1,4 +1,4 @@
-"""Metrics: the scales of the coordinates, and their correlations, from what the chains have seen."""
+"""Metrics: scales of the coordinates and their correlations, estimated from the chains."""
 
 import math
 from abc import abstractmethod
@@ -21,25 +21,25 @@ SHRINKAGE = 5.0
 
 
 SHORTEST, GROWTH = 10.0, 0.5
-"""Steps of the first window, and by which share each is longer than the one before.
+"""Steps of the first window, and the share by which each window is longer than the one before.
 
-So the first draws are soon forgotten, whose scores may be larger than those of the target by many orders of magnitude.
+The first draws, whose scores may be larger than the target's by many orders of magnitude, are therefore soon forgotten.
 """
 
 SHORTEST_WITHOUT, GROWTH_WITHOUT = 20.0, 0.2
-"""The same for metrics without scores, whose windows each find what the walks reach."""
+"""The same for metrics without scores, whose windows each measure how far the chains move."""
 
 LARGEST_LOG = 80.0
-"""Of a number, or of its inverse, that float32 holds."""
+"""Largest logarithm of a number, or of its inverse, that fits into float32."""
 
 EVERY = 10
 """Steps from one dense estimate to the next."""
 
 DENSE_BITS = 2**14
-"""As `METRIC_BITS`, for the entries of a matrix, whose inverse they change by more."""
+"""`METRIC_BITS` for the entries of a matrix, which change its inverse by more."""
 
 WITHOUT_SCORES = 4.0
-"""How many times as long a warm-up should be whose metric has no scores to go by."""
+"""Factor on the warm-up's recommended length for a metric without scores."""
 
 
 class DrawMoments(NamedTuple):
@@ -207,8 +207,8 @@ class DenseMetric(Metric, eq=True):
 
     With scores it is the matrix S with ``S cov(score) S = cov(x)``, which minimises the Fisher divergence to a
     Gaussian; without, cov(x). Correlations of n draws get the weight n / (n + 5), or n / (n + 5 + dim) without scores,
-    those of the identity the rest. So give it draws: a few times the dimension, over all chains of a group. Every
-    estimate costs some times dim^3 operations; one is made in every tenth step.
+    correlations of the identity the rest. It therefore needs many draws: a few times the dimension, over all chains of
+    a group. Every estimate costs some times dim^3 operations; one is made in every tenth step.
 
     ``HMC(mass=DenseMetric())`` asks for it in place of the diagonal one.
 
@@ -276,7 +276,7 @@ class DenseMetric(Metric, eq=True):
 
 
 def ends_window(xp: Any, n: Array, shortest: float = SHORTEST, growth: float = GROWTH) -> Array:
-    """Whether a window ends with step n."""
+    """Return whether a window ends with step n."""
     return xp.floor(_windows(xp, n, shortest, growth)) != xp.floor(_windows(xp, n - 1, shortest, growth))
 
 
@@ -286,7 +286,7 @@ def _windows(xp: Any, n: Array, shortest: float, growth: float) -> Array:
 
 
 def correlations(xp: Any, products: Array, squares: Any, rest: Array) -> Array:
-    """Correlations, those of the identity with the weight `rest`."""
+    """Correlations, shrunk toward the identity with weight `rest`."""
     sd = xp.sqrt(xp.where(squares > 0, squares, 1.0))
     dim = sd.shape[-1]
     one = xp.eye(dim, dtype=products.dtype, device=device_of(products))
@@ -295,7 +295,7 @@ def correlations(xp: Any, products: Array, squares: Any, rest: Array) -> Array:
 
 
 def geometric_mean(xp: Any, a: Array, b: Array) -> Array:
-    """Of a and the inverse of b: the positive definite matrix S with S b S = a."""
+    """Geometric mean of a and the inverse of b: the positive definite matrix S with S b S = a."""
     lower = xp.linalg.cholesky(b)
     upper = xp.matrix_transpose(lower)
     values, vectors = xp.linalg.eigh(upper @ a @ lower)
@@ -309,8 +309,8 @@ def geometric_mean(xp: Any, a: Array, b: Array) -> Array:
 def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any) -> Array:
     """Logarithms of the standard deviations, from sums of squares of positions, and of scores or None.
 
-    Where the score is the same everywhere, as it is of an exponential distribution and in a box, it says nothing of the
-    scale: the variance of the positions stands alone there, and where sums of squares of scores overflow.
+    If the score is constant, as for an exponential distribution or in a box, it carries no information about the scale:
+    only the variance of the positions is used there, and where sums of squares of scores overflow.
     """
     seen = moments.seen
     moved = squares > 0
@@ -321,7 +321,7 @@ def log_scale(xp: Any, moments: DrawMoments, squares: Array, score_squares: Any)
         varies = score_squares > seen * (100 * eps * mean) ** 2  # and not by rounding alone
         varies = varies & xp.isfinite(score_squares)
         top, below = (xp.where(moved & varies, of, 1.0) for of in (squares, score_squares))
-        # The ratio is the fourth power of a scale: float32 holds those of 1e-9 to 1e9.
+        # The ratio is the fourth power of a scale: float32 can represent scales from 1e-9 to 1e9.
         log_both = xp.log(top) - xp.log(below)
         held = xp.abs(log_both) < LARGEST_LOG
         log_both = xp.where(held, xp.log(top / xp.where(held, below, top)), log_both)

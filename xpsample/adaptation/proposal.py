@@ -1,4 +1,4 @@
-"""Independent proposals from what the chains have seen: their mean, and a covariance wider than the target's."""
+"""Independent proposals estimated from the chains: their mean, and a covariance wider than the target's."""
 
 import math
 from typing import Any, ClassVar
@@ -10,11 +10,11 @@ from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_
 from xpsample.core.fields import flag
 
 PATIENCE = 4.0
-"""As of other rules that have no scores to go by."""
+"""Factor on the warm-up, as for other rules without scores."""
 
 
 class ProposalMean(FollowingRule, eq=True):
-    """The mean of the positions, in windows as those of metrics, rounded to shares of the standard deviations."""
+    """Mean of the positions, in the same windows as metrics, rounded to shares of the standard deviations."""
 
     rank = 0
     patience: ClassVar[float] = PATIENCE
@@ -45,7 +45,7 @@ _VARIANCE = DiagonalMetric(scores=False)
 class ProposalCovariance(FollowingRule, eq=True):
     """The covariance of the positions, times 1 + 1 / sqrt(dim).
 
-    Where the proposal's tails are thinner than the target's, chains hang for long in the target's: so the proposal is
+    If the proposal's tails are thinner than the target's, chains get stuck in the target's tails, so the proposal is
     wider. On a Gaussian of any dimension this factor makes the variance of the log ratio 1 / 2.
 
     Parameters

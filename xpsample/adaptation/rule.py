@@ -1,4 +1,4 @@
-"""What a warm-up rule is: how a hyperparameter that the user leaves out is tuned while the chains warm up."""
+"""Base class of warm-up rules, which tune unset hyperparameters while the chains warm up."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -13,34 +13,34 @@ from xpsample.core.tree import Tree
 STEP_BITS, METRIC_BITS = 1024, 64
 """Tuned values are rounded to e^(k / 1024), and metrics to e^(k / 64), with whole k.
 
-So libraries whose sums differ in their last bits tune to the same values, and their chains stay together.
+Libraries whose sums differ in their last bits therefore tune to the same values, and their chains stay together.
 """
 
 
 class StepRecord(NamedTuple):
-    """What the rules of a kernel see of one step.
+    """Record of one step that the rules of a kernel receive.
 
     Attributes
     ----------
     backend : Backend
     xp : namespace
     n, steps : array, 0-d
-        The number of this step, from 1, and of all steps of the warm-up; floating.
+        Number of this step, from 1, and total number of warm-up steps; floating.
     before, after : Point
-        Of the chains, under the kernel's own target.
+        Points of the chains, under the kernel's own target.
     info : Info
         What the step did.
     kernel : Kernel
-        With the values that the step was made with.
+        Kernel with the values used in this step.
     pooled : bool
         Whether there is a chain axis to pool.
     beyond : array of bool, shape (*chains)
-        Whether the step came to a place beyond a hard bound, which no step size would have avoided.
+        Whether the step crossed a hard bound, which no step size would have avoided.
     following : bool
         Whether the target changes from step to step.
     searching, switched : array of bool
-        Whether a first step size is still sought, and whether the metric began a new window; they broadcast against
-        ``(*groups, 1)``. False where no rule says so.
+        Whether the search for a first step size continues, and whether the metric began a new window; they broadcast
+        against ``(*groups, 1)``. False unless a rule sets it.
     """
 
     backend: Any
@@ -62,65 +62,65 @@ class StepRecord(NamedTuple):
         return self.xp.mean(values, axis=-1, keepdims=True) if self.pooled else values
 
     def mean_vector(self, values: Array) -> Array:
-        """As `mean`, ``(*chains, dim)`` to ``(*groups, 1, dim)``."""
+        """Vector version of `mean`, ``(*chains, dim)`` to ``(*groups, 1, dim)``."""
         return self.xp.mean(values, axis=-2, keepdims=True) if self.pooled else values
 
 
 class Rule(FrozenDataclass, ToBeTuned):
-    """How one hyperparameter is tuned: a frozen value, which a kernel's author names for a field with `tuned`.
+    """Rule that tunes one hyperparameter: a frozen value, which a kernel's author names for a field with `tuned`.
 
-    A user may put another one into the field, in place of a value; what it leaves out (None) is as in the author's.
+    A user may set another rule in the field instead of a value; its unset fields (None) default to the author's.
 
-    Its memory is a tree of arrays, a part of the chains' state. Values are pooled over the last chain axis; every other
-    one is a group that tunes for itself. Final subclasses are frozen dataclasses.
+    Its memory is a tree of arrays, a part of the chains' state. Values are pooled over the last chain axis; the other
+    axes index groups that are tuned independently. Final subclasses are frozen dataclasses.
     """
 
     rank: ClassVar[int]
     """Rules of a kernel are updated in this order: metrics 0, step sizes 1, lengths 2."""
 
     settled: ClassVar[Any] = None
-    """What it always ends with, if that is known before. Particles, which do not warm up, have it from the start."""
+    """Final value, if known in advance. Particles, which do not warm up, use it from the start."""
 
     @abstractmethod
     def init(self, xp: Any, point: Any, pooled: bool) -> Tree:
-        """The memory at the start: `point` is the target's there, its positions floating numbers."""
+        """Create the initial memory from `point`, the target's initial point with floating positions."""
 
     @abstractmethod
     def value(self, xp: Any, memory: Tree, kernel: Any) -> Any:
-        """What stands in the kernel's field for the next step; the kernel has those of rules of lower rank."""
+        """Return the value of the kernel's field for the next step; `kernel` has the values of lower-rank rules."""
 
     @abstractmethod
     def update(self, memory: Tree, seen: StepRecord) -> tuple[Tree, StepRecord]:
-        """The memory after a step, and what the rules of higher rank see."""
+        """Return the memory after a step, and the record for the rules of higher rank."""
 
     @abstractmethod
     def final(self, xp: Any, memory: Tree) -> Any:
-        """What the kernel's constructor takes when the warm-up ends: ``(*groups, 1)``, or ``(*groups, 1, dim)``.
+        """Return the value for the kernel's constructor after the warm-up, ``(*groups, 1)`` or ``(*groups, 1, dim)``.
 
-        A metric may be ``(*groups, dim, dim)``, too. What is no array, such as a `LowRankCovariance`, has a method
-        ``of_one_group``, which gives it without axes of groups where there is one group.
+        A metric may also be ``(*groups, dim, dim)``. A value that is not an array, such as a `LowRankCovariance`, has a
+        method ``of_one_group``, which returns it without group axes if there is only one group.
         """
 
     @abstractmethod
     def path(self, xp: Any, memory: Tree) -> Array:
-        """A row of ``trace.warmup``."""
+        """Return a row of ``trace.warmup``."""
 
 
 class FollowingRule(Rule):
-    """A rule whose memory follows a target that changes from step to step, as those of particles do."""
+    """Rule whose memory follows a target that changes from step to step, as the targets of particles do."""
 
     @abstractmethod
     def follow(self, xp: Any, memory: Tree, point: Any, pooled: bool) -> Tree:
-        """The memory where the target is another one, of which the points of the chains are a sample."""
+        """Adapt the memory to a new target, of which the chains' points are a sample."""
 
 
 def unset(kernel: Any) -> dict[str, Rule]:
-    """The hyperparameters of a kernel itself that are to be tuned, and how, in the order of their ranks.
+    """Return the kernel's own hyperparameters to be tuned with their rules, in the order of their ranks.
 
     Raises
     ------
     HyperparameterError
-        If a rule stands in a field that it cannot tune.
+        If a rule is set for a field that it cannot tune.
     """
     found = {}
     for f, value in settings(kernel):
@@ -140,13 +140,11 @@ def _is_given(kernel: Any, name: str | None) -> bool:
 
 
 def _in_place_of(own: Rule | None, rule: Rule, where: str) -> Rule:
-    """A user's rule, with what it leaves out taken from the kernel's own."""
+    """Return a user's rule with its unset fields filled from the kernel's own rule."""
     if own is None:
-        raise HyperparameterError(f"{where} cannot be tuned in a warm-up: give a value in place of {show(rule)}")
+        raise HyperparameterError(f"{where} cannot be tuned in a warm-up. Set a value instead of {show(rule)}.")
     if own.rank != rule.rank:
-        raise HyperparameterError(
-            f"{where} is tuned by a rule such as {show(own)}, which {show(rule)} cannot stand for"
-        )
+        raise HyperparameterError(f"{where} must be tuned by a rule such as {show(own)}, got {show(rule)}")
     missing = [f.name for f, value in settings(rule) if value is None]
     return replace(cast(Any, rule), **{name: getattr(own, name) for name in missing if hasattr(own, name)})
 
@@ -158,12 +156,12 @@ def rounded(xp: Any, log_value: Array, bits: int) -> Array:
 
 
 def per_group(xp: Any, x: Array, pooled: bool) -> Array:
-    """Zeros ``(*groups, 1)`` for positions ``(*chains, dim)``; summed and not cut out, since chains may be sharded."""
+    """Zeros ``(*groups, 1)`` for positions ``(*chains, dim)``; summed, not sliced, because chains may be sharded."""
     zeros = xp.zeros_like(x[..., 0])
     return xp.sum(zeros, axis=-1, keepdims=True) if pooled else zeros
 
 
 def vector_per_group(xp: Any, x: Array, pooled: bool) -> Array:
-    """As `per_group`, ``(*groups, 1, dim)``."""
+    """Vector version of `per_group`, ``(*groups, 1, dim)``."""
     zeros = xp.zeros_like(x)
     return xp.sum(zeros, axis=-2, keepdims=True) if pooled else zeros

@@ -8,38 +8,39 @@ from xpsample.core.arrays import Array
 from xpsample.core.fields import flag, number
 
 GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
-"""Constants of dual averaging: those of the paper's Section 3.2.1."""
+"""Constants of dual averaging, from Section 3.2.1 of the paper."""
 
 GAIN = 0.5
-"""Of particles whose target does not rest: the change of the logarithm of a step size for an acceptance that is 1 off.
+"""Change of the log step size for an acceptance that is 1 off, for particles whose target does not rest.
 
-A constant gain never stops (Andrieu & Thoms 2008, "A tutorial on adaptive MCMC", Section 4.2.1). Dual averaging grows
-slow, and where it begins again at each step it jumps by up to 1.8 times as much, beyond where trajectories of a fixed
-number of steps are stable.
+A constant gain never stops (Andrieu & Thoms 2008, "A tutorial on adaptive MCMC", Section 4.2.1). Dual averaging slows
+down, and if it restarts at each step it jumps by up to 1.8 times as much, beyond where trajectories of a fixed number
+of steps are stable.
 """
 
 LARGEST_CHANGE = 0.7
-"""Of the logarithm of a step size, from one step to the next."""
+"""Largest change of the logarithm of a step size from one step to the next."""
 
 LOG_LEAST = -85.0
-"""The logarithm of a step size, at least: near the smallest normal number of float32. A stuck chain may ask for 0."""
+"""Smallest log step size: near the smallest normal number of float32. A stuck chain may drive it to 0."""
 
 LEAST_ACCEPTANCE, LEAST_AT_FIRST, UNTIL = 0.02, 0.001, 1 / 3
-"""Acceptance probabilities below count as this in a harmonic mean; and as that in the first third of the warm-up.
+"""Acceptance probabilities below this count as this in a harmonic mean; the second, for the first third of warm-up.
 
-There one chain of many that is stuck far out should make the steps of all small until it is free.
+At that stage a single stuck chain of many should make the steps of all chains small until it is free.
 """
 
 LONGEST_SEARCH = 60
-"""Steps after which the search for a first step size ends, whatever it has found."""
+"""Maximum number of steps of the search for a first step size, whatever its result."""
 
 
 class Averaging(NamedTuple):
     """The memory of dual averaging, each ``(*groups, 1)``.
 
-    ``log_step`` is that of the next step; ``centre`` is the one that it is drawn to, ``gap`` the mean gap of the
-    acceptance so far, ``made`` the steps since the last restart, ``average`` the weighted mean of ``log_step``.
-    ``direction`` is that of the search for the first one, 0 before its first step; ``searching`` says if it goes on.
+    ``log_step`` is the log step size of the next step; ``centre`` is the value it is shrunk to, ``gap`` the mean gap of
+    the acceptance so far, ``made`` the number of steps since the last restart, ``average`` the weighted mean of
+    ``log_step``. ``direction`` is the direction of the search for the first step size, 0 before its first step;
+    ``searching`` flags whether the search continues.
     """
 
     log_step: Array
@@ -57,18 +58,18 @@ class StepSize(FollowingRule, eq=True):
     Parameters
     ----------
     acceptance : float
-        The mean acceptance probability to be had.
+        Target mean acceptance probability.
     harmonic : bool, optional
         Whether the chains of a group are pooled by their harmonic mean, which a few chains with tiny acceptance
-        probabilities pull down. An arithmetic mean hides chains that diverge behind those that do not.
+        probabilities pull down. An arithmetic mean hides divergent chains behind the others.
     first : float, optional
-        Where the search begins; at 1 when not given.
+        Initial value of the search, 1 by default.
     most : float, optional
-        The largest value, if there is one.
+        Largest value, if there is one.
 
     See Also
     --------
-    DiagonalMetric : Tunes a mass beside it.
+    DiagonalMetric : Tunes a mass as well.
 
     Examples
     --------
@@ -149,8 +150,8 @@ class StepSize(FollowingRule, eq=True):
         xp = seen.xp
         least = xp.where(seen.n < UNTIL * seen.steps, LEAST_AT_FIRST + xp.zeros_like(seen.n), LEAST_ACCEPTANCE)
         inverse = 1 / xp.where(accepted > least, accepted, least)
-        # A trajectory that ends beyond a hard bound is rejected however small its steps are, so that it says nothing of
-        # them; unless most steps cross it.
+        # A trajectory that ends beyond a hard bound is rejected however small its steps are, so it carries no
+        # information about the step size, unless most steps cross the bound.
         inside = xp.astype((accepted > 0) | ~seen.beyond, accepted.dtype)
         share, total = seen.mean(inside), seen.mean(inside * inverse)
         mean = xp.where(share > 0, share / xp.where(total > 0, total, 1.0), self.acceptance)
@@ -159,9 +160,9 @@ class StepSize(FollowingRule, eq=True):
 
 
 def _steps_of_their_own(seen: StepRecord) -> Any:
-    """The steps of each trajectory, of which one at most crosses a bound: 1 where only smaller steps make it shorter.
+    """Steps of each trajectory of which at most one crosses a bound: 1 if only smaller steps make it shorter.
 
-    Where a length is kept, or tuned beside the step size, smaller steps end beyond the bound as often.
+    If a length is set, or tuned together with the step size, smaller steps end beyond the bound as often.
     """
     time = getattr(seen.info, "time", None)
     return 1.0 if time is None or getattr(seen.kernel, "length", None) is None else time / seen.kernel.step_size

@@ -1,4 +1,4 @@
-"""Experiments that `xpsample run NAME` runs, each a module of its own, loaded when it is run."""
+"""Experiments that `xpsample run NAME` runs, one module each, loaded when it is run."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module

@@ -1,6 +1,6 @@
-"""How many and how evenly known classes and modes are covered: Appendices D.2 and D.3.1 of the SRMC paper, on the host.
+"""Coverage and evenness of known classes and modes: Appendices D.2 and D.3.1 of the SRMC paper, on the host.
 
-Most measures take shares p (..., C) of C classes, and compare them with the uniform distribution u = (1/C, ..., 1/C).
+Most measures use shares p (..., C) of C classes, and compare them with the uniform distribution u = (1/C, ..., 1/C).
 """
 
 import math
@@ -50,7 +50,7 @@ def entropy(shares: np.ndarray) -> np.ndarray:
 
 
 def modes_discovered(modes: np.ndarray) -> np.ndarray:
-    """How many different modes a group of chains has visited up to and including each row: the curve of Fig. 7.
+    """Number of distinct modes a group of chains has visited up to and including each row: the curve of Fig. 7.
 
     The mode of every chain at every row, (row, *groups, chain), is negative for none; gives (row, *groups).
     """

@@ -15,9 +15,9 @@ class ClippedLangevin(MemorylessKernel[Info]):
     """x <- clip(x + step clip(s(x), -limit, limit)), then x <- clip(x + noise xi), clipped to [-1, 1].
 
     Not Langevin: its noise is far below sqrt(2 step), and neither that nor the clipping leaves the density invariant.
-    It is nearly a gradient ascent. States are those after the noise, so that a step needs one score; the order of noise
-    and gradient makes no other difference. All three broadcast against the chain axes, and the defaults are those that
-    the MNIST model of `xpsample.experiments.mnist_ebm` was trained with.
+    It is nearly a gradient ascent. States are recorded after the noise, so a step needs one score; the order of noise
+    and gradient makes no other difference. All three broadcast against the chain axes, and the MNIST model of
+    `xpsample.experiments.mnist_ebm` was trained with the defaults.
     """
 
     step_size: Any = field(default=10.0, metadata=PER_CHAIN)

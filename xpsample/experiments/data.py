@@ -200,9 +200,9 @@ CONVERTERS: Converters = {
 }
 
 DATASETS = data.DATASETS | data.listed(resources.files("xpsample.experiments").joinpath("datasets.toml"))
-"""All that can be loaded, those of `xpsample.zoo.data` among them."""
+"""All data sets that can be loaded, including `xpsample.zoo.data`."""
 
 
 def load_dataset(name: str) -> Arrays:
-    """As `xpsample.zoo.data.load_dataset`, of all data sets, those of the experiments among them."""
+    """Version of `xpsample.zoo.data.load_dataset` that includes the data sets of the experiments."""
     return data.loaded(name, DATASETS, CONVERTERS)

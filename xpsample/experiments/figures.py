@@ -1,4 +1,4 @@
-"""What the figures of experiments share; matplotlib makes the figure and the axes that are handed in."""
+"""Helpers for the figures of experiments; matplotlib makes the figure and the axes that are passed in."""
 
 from typing import Any
 

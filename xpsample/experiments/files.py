@@ -13,9 +13,9 @@ from xpsample.experiments.table import Row
 
 
 def write_rows(file: Callable[[str], Path], rows: Sequence[Row], name: str = "results") -> None:
-    """``NAME.csv`` and ``NAME.json``, numbers in full; what a row lacks, and what is not finite, is left out.
+    """Write ``NAME.csv`` and ``NAME.json``, numbers in full; missing and non-finite values are omitted.
 
-    `file` takes a name to a path, such as `Run.file`.
+    `file` maps a name to a path, such as `Run.file`.
     """
     if not rows:
         return

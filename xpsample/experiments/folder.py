@@ -57,7 +57,7 @@ class OwnFolder:
         write_whole(self.path / LIST, (text + "\n").encode())
 
     def _made(self) -> dict[str, Any]:
-        """What the list has for each file; nothing if it is the list of another experiment, or none that we wrote."""
+        """Entries of the list for each file; empty if the list belongs to another experiment, or is not ours."""
         try:
             found = json.loads((self.path / LIST).read_text(encoding="utf-8"))
             return {LIST: None} | found["files"] if found["experiment"] == self.experiment else {}
@@ -78,7 +78,7 @@ class OwnFolder:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """One error of ours for a folder that cannot be written to."""
+    """Raise a single XpsampleError for a folder that cannot be written to."""
     try:
         yield
     except OSError as error:

@@ -78,8 +78,8 @@ def mnist_ebm(parameters: Parameters | None = None) -> Target:
     On R^784 the integral of exp(f) is infinite: f grows without bound along some rays (about 0.17 per unit of a
     multiple of a digit), so the model must be kept in its cube. ``f(fold(u))`` continues it by mirror images to all of
     R^784. A chain on u, folded, is a chain reflected at the walls, which leaves the density on the cube invariant if
-    the kernel leaves that on u invariant. In u the mean score is 0, as SRMC needs it; in x the walls make it differ.
-    The parameters are those of `load_parameters` when not given.
+    the kernel leaves the density on u invariant. In u the mean score is 0, as SRMC needs it; in x the walls make it
+    differ. The parameters default to `load_parameters`.
     """
     return Target(
         _folded_density,
@@ -95,7 +95,7 @@ def _folded_density(u: Array, parameters: Parameters) -> Array:
 
 def _folded_density_and_score(u: Array, parameters: Parameters) -> tuple[Array, Array]:
     value, score = negative_energy_and_score(fold(u), parameters)
-    # On a wall, where the background of a digit is, take the slope inside.
+    # On a wall, which is the value of a digit's background, use the slope inside.
     return value, array_namespace(u).where((u + 1.0) % 4.0 <= 2.0, score, -score)
 
 

@@ -48,7 +48,7 @@ NO_SETTINGS = ("again", "backend", "command", "out", "paper", "quick", "resume")
 
 @final
 class Run(Generic[Size]):
-    """What an experiment's functions are given: how large, where, with which seed, and how to say what they find.
+    """Context of an experiment's functions: its size, devices, seed, and output.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ class Run(Generic[Size]):
     args : argparse.Namespace
         The options, the experiment's own ones too.
     devices : list of DeviceDtype
-        Where to run.
+        Devices and dtypes to run on.
     name : str
-        The experiment's.
+        Name of the experiment.
     progress : Progress, optional
-        What prints.
+        Printer of the progress.
     unfinished : Unfinished, optional
-        Where it keeps what is done, to go on from there if it is stopped. Without it nothing is kept.
+        Storage of finished parts, from which a stopped run can resume. Without it nothing is stored.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Run(Generic[Size]):
     out : pathlib.Path
         The folder of all files.
     shown : dict
-        What the measure leaves for the tables, the conclusion and the figure, beside its rows.
+        Results of the measure for the tables, the conclusion and the figure, in addition to its rows.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Run(Generic[Size]):
 
     @contextmanager
     def step(self, label: str) -> Iterator[None]:
-        """As `doing`, and says how long it took afterwards."""
+        """`doing`, followed by a line with the time taken."""
         began = time.perf_counter()
         with self.doing(label):
             yield
@@ -138,13 +138,13 @@ class Run(Generic[Size]):
     ) -> Trace:
         """`xpsample.sample` with the run's seed, a bar of progress and a checkpoint.
 
-        The `label` is as for `step`; a run without one is not worth a line afterwards. A `quiet` one leaves out the
-        warning of divergences, of an experiment that counts them. The options are those of `xpsample.sample`; `seed`
-        may be another one.
+        The `label` is as for `step`; a run without a label prints no line. A `quiet` run omits the warning about
+        divergences, for experiments that count them. The options are those of `xpsample.sample`; `seed` may be another
+        one.
         """
         what = self.step(label) if label else nullcontext()
         with what, self._bar(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that by themselves,
+            warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that separately,
             warnings.simplefilter("ignore", RepellenceWarning)  # and take the strengths of their papers
             if quiet:
                 warnings.simplefilter("ignore", DivergenceWarning)
@@ -156,9 +156,9 @@ class Run(Generic[Size]):
             return fit(loss, parameters, data, **({"seed": self.seed} | self.checkpoint() | options))
 
     def once(self, make: Callable[[], Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:
-        """Arrays by name of what takes long and is neither `sample` nor `fit`. A resumed run does not make them again.
+        """Arrays by name from a long computation other than `sample` and `fit`. A resumed run does not repeat it.
 
-        What `make` gives depends on the experiment's settings alone.
+        The result of `make` depends on the experiment's settings alone.
         """
         return make() if self._unfinished is None else self._unfinished.once(make)
 
@@ -166,7 +166,7 @@ class Run(Generic[Size]):
         return self._progress.doing(None) if _shows_bar() else nullcontext()
 
     def checkpoint(self) -> dict[str, Path]:
-        """The argument ``checkpoint=`` of what takes long beside `sample` and `fit`; none where nothing is kept."""
+        """The argument ``checkpoint=`` of long computations other than `sample` and `fit`; empty without storage."""
         return {} if self._unfinished is None else {"checkpoint": self._unfinished.next()}
 
     def file(self, name: str) -> Path:
@@ -184,7 +184,7 @@ class Run(Generic[Size]):
 
 
 def widest(where: list[DeviceDtype]) -> list[DeviceDtype]:
-    """Of devices and dtypes, the widest dtype on the first device of each kind, such as cpu or cuda."""
+    """Select the widest dtype on the first device of each kind, such as cpu or cuda."""
     kept: dict[tuple[str, str], DeviceDtype] = {}
     for device in where:
         key = (device.backend.name, device.name.partition(":")[0])
@@ -194,12 +194,12 @@ def widest(where: list[DeviceDtype]) -> list[DeviceDtype]:
 
 
 def float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
-    """Of devices and dtypes, float32 on the first device of each kind: for models that need no more digits."""
+    """Select float32 on the first device of each kind: for models that need no more digits."""
     return widest([device for device in found if device.dtype == "float32"])
 
 
 def one_float32(found: list[DeviceDtype]) -> list[DeviceDtype]:
-    """Of devices and dtypes, the first in float32."""
+    """Select the first device in float32."""
     return float32(found)[:1]
 
 
@@ -217,7 +217,7 @@ class Experiment(Generic[Size]):
     measure : callable
         Takes the `Run`, yields rows for ``results.csv`` and ``results.json``; what came before an error is kept.
     columns : mapping
-        Of the table, see `xpsample.experiments.table.table`.
+        Columns of the table, see `xpsample.experiments.table.table`.
     conclude : callable
         Takes the run and the rows, gives the lines "what came out".
     paper : str
@@ -225,7 +225,7 @@ class Experiment(Generic[Size]):
     keys : sequence of str, optional
         Columns that name a row: a table that is split repeats them.
     legend : str
-        Below the table.
+        Text below the table.
     tell : callable, optional
         Prints the tables, where one of all rows is not it. Takes the run and the rows.
     figures : mapping of str to callable
@@ -234,9 +234,9 @@ class Experiment(Generic[Size]):
     options : callable, optional
         Adds options of the experiment's own to an `argparse.ArgumentParser`.
     devices : callable
-        Picks where to run from all devices and dtypes.
+        Selects where to run from all devices and dtypes.
     backends : sequence of str, optional
-        Where to run without ``--backend``; None for every installed one.
+        Backends used without ``--backend``; None for every installed one.
     """
 
     name: str
@@ -343,7 +343,7 @@ class Experiment(Generic[Size]):
         return 0
 
     def _identity(self, chosen: str, args: argparse.Namespace, devices: Sequence[DeviceDtype]) -> dict[str, Any]:
-        """What its results depend on, as JSON values."""
+        """Everything that its results depend on, as JSON values."""
         options = {name: value for name, value in vars(args).items() if name not in NO_SETTINGS}
         settings = {"experiment": self.name, "size": chosen, "settings": describe(self.settings[chosen])}
         return settings | {"options": describe(options)} | made_with(devices)
@@ -369,7 +369,7 @@ def _takes(name: str) -> str:
 
 
 def _shows_bar() -> bool:
-    """Whether `xpsample.sample` shows a bar."""
+    """Return whether `xpsample.sample` shows a bar."""
     return sys.stderr.isatty() and find_spec("tqdm") is not None
 
 

@@ -19,7 +19,7 @@ PLUS_MINUS, INTERVAL = "+-", "(low-high)"
 def columns(text: str) -> dict[str, Column]:
     """Columns in one string, such as ``"target | alpha g | mse .2e+- error"``.
 
-    Of each column the key of the rows; its format, that of text when left out; and its heading, the key when left out.
+    Each has the key of the rows; its format, text by default; and its heading, the key by default.
     """
     parts = ([*part.split(maxsplit=2), "", ""] for part in text.split(" | "))
     return {key: (head.strip() or key, spec or "s") for key, spec, head, *_ in parts}

@@ -1,4 +1,4 @@
-"""What a run of an experiment has done so far: its rows, and the results of what took long, to go on from."""
+"""State of an experiment's run: its finished rows, and the results of long computations, to resume from."""
 
 import shutil
 import warnings
@@ -16,16 +16,15 @@ from xpsample.files.folder import Folder, Keeper
 from xpsample.files.lines import RowsFile, opened_rows
 
 NAME, ROWS = ".run", "rows.jsonl"
-"""The folder in that of an experiment's files, and the file of rows in it."""
+"""Subfolder in the folder of an experiment's files, and the file of rows in it."""
 
 
 @final
 class Unfinished:
-    """The folder of a run that may be stopped, and may go on where one was. `unfinished` makes one.
+    """Folder of a run that may be stopped and resumed. `unfinished` makes one.
 
-    A resumed run makes the same calls in the same order. A row that was finished is taken as it was, since its times
-    are those of the run that measured it; a sampling, a training and what `once` computes are taken from their
-    checkpoints.
+    A resumed run makes the same calls in the same order. A finished row is reused, since its times belong to the run
+    that measured it; samplings, trainings and the results of `once` are loaded from their checkpoints.
     """
 
     def __init__(self, path: Path, rows: RowsFile) -> None:
@@ -35,21 +34,21 @@ class Unfinished:
 
     @property
     def rows(self) -> list[Row]:
-        """Those that are finished."""
+        """Finished rows."""
         return self._rows.rows
 
     @property
     def progress(self) -> str:
-        """How far it is, for messages."""
+        """Progress of the run, for messages."""
         return f"{len(self.rows)} row{'' if len(self.rows) == 1 else 's'} of results"
 
     @property
     def finished(self) -> bool:
-        """Whether the whole run is finished."""
+        """Return whether the whole run is finished."""
         return self._rows.finished
 
     def check(self, identity: Mapping[str, Any], resume: bool) -> None:
-        """Raise CheckpointError unless what is there is of the run that is to go on, or there is nothing to lose."""
+        """Raise CheckpointError unless the stored run matches the resumed run, or there is nothing to lose."""
         self.goes_on = resume and self._rows.begun
         if self.goes_on:
             self._rows.check(identity)
@@ -62,13 +61,13 @@ class Unfinished:
             )
 
     def begin(self, identity: Mapping[str, Any]) -> None:
-        """Write down what the run is, unless it goes on."""
+        """Write the identity of the run, unless it is resumed."""
         if not self.goes_on:
             self._clear()
             self._rows.begin(identity)
 
     def row(self, number: int, row: Row) -> Row:
-        """A row, put down where it is new, else as it was then; CheckpointError if it was another one."""
+        """Store a new row, otherwise return the stored one; CheckpointError if it was another row."""
         if number == len(self.rows):
             self._rows.add(row)
         found = self.rows[number]
@@ -115,7 +114,7 @@ class Unfinished:
 
 @contextmanager
 def unfinished(out: Path) -> Iterator[Unfinished]:
-    """What is unfinished in an experiment's folder, which no other run has as long as the block lasts."""
+    """Unfinished state in an experiment's folder, locked against other runs inside the block."""
     path = out / NAME
     try:
         with ExitStack() as stack:
@@ -128,5 +127,5 @@ def unfinished(out: Path) -> Iterator[Unfinished]:
 
 
 def _texts(row: Row) -> dict[str, Any]:
-    """What names a row: its texts, and the names of its numbers."""
+    """Texts of a row and the names of its numbers, which identify it."""
     return {key: value if isinstance(value, str) else "a number" for key, value in row.items()}

@@ -1,4 +1,4 @@
-"""How fast HiSS converges at least: Theorem 5.5 in the form that holds."""
+"""Lower bound on the convergence rate of HiSS: Theorem 5.5 in the form that holds."""
 
 import math
 
@@ -15,12 +15,12 @@ def minorization(
     step_size: float,
     scale: float,
 ) -> float:
-    r"""A lower bound of what every sweep of ``HiSS(DMALA(step_size), scale)`` draws anew, whatever its state.
+    r"""Lower bound on the share of its state that a sweep of ``HiSS(DMALA(step_size), scale)`` redraws, from any state.
 
     From any state, a step of `DMALA` on the distribution of x given theta_a goes to x' with probability at least
-    ``epsilon nu(x')``, with one distribution ``nu`` proportional to ``exp(U / 2)`` for every theta_a. So does a sweep
-    with at least one refinement, and k draws of G sweeps are within ``(1 - epsilon)^(k G)`` of the target in total
-    variation. This is Theorem 5.5 with the sign of its term in 1 / scale put right, and a larger epsilon.
+    ``epsilon nu(x')``, with one distribution ``nu`` proportional to ``exp(U / 2)`` for every theta_a. The same holds
+    for a sweep with at least one refinement, and k draws of G sweeps are within ``(1 - epsilon)^(k G)`` of the target
+    in total variation. This is Theorem 5.5 with the sign of its term in 1 / scale put right, and a larger epsilon.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ def minorization(
     .. math:: \log \epsilon = -\Bigl(\frac1\alpha - \frac m2 + \frac{M - m}4 + \frac M2 - \frac{\min(m, 0)}4\Bigr) D^2
         - \frac{g D}2 - \frac{3 \Delta}\eta .
 
-    The proposal from x to x' has at least the share ``exp(U(x') / 2)``, up to ``exp(-(1 / (2 alpha) - m / 4) D^2 -
-    Delta / eta)``. The ratio of its acceptance loses the same for the normalisers, Delta / eta for the noise and
-    ``(M - m) D^2 / 4`` for what the gradients at both ends miss of U. What is left of it, ``exp((U(x') - U(x)) / 2)``,
-    is at least that from the largest U, which the gradient bounds.
+    The proposal from x to x' has at least the share ``exp(U(x') / 2)``, up to
+    ``exp(-(1 / (2 alpha) - m / 4) D^2 - Delta / eta)``. The ratio of its acceptance loses the same for the normalisers,
+    Delta / eta for the noise and ``(M - m) D^2 / 4`` for the part of U that the gradients at both ends miss. The
+    remainder, ``exp((U(x') - U(x)) / 2)``, is at least its value for the largest U, which the gradient bounds.
 
     Examples
     --------

@@ -80,13 +80,13 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
         The inner kernel, on a discrete space: HiSS leaves the target invariant where that does. `ParallelTempering`
         and `SRMC` go around `HiSS` and are refused inside.
     scale : float, array or StepSize
-        eta, in units of x; broadcasts against the chain axes. The default is that of the paper's first experiments, on
-        values 1 and 2 apart: take more where values are further apart. ``StepSize(0.234)`` tunes it to an acceptance of
-        the denoising proposals, but narrow noise holds the inner steps back, and wide noise has been better.
+        eta, in units of x; broadcasts against the chain axes. The default is from the paper's first experiments, on
+        values 1 and 2 apart: use more if values are further apart. ``StepSize(0.234)`` tunes it to an acceptance of the
+        denoising proposals, but narrow noise holds the inner steps back, and wide noise has been better.
     sweeps : int
-        G, at least 1; the default is that of the paper's first experiment.
+        G, at least 1; the default is from the paper's first experiment.
     refinements : int
-        L, at least 0; as well.
+        L, at least 0; default likewise.
     smoothing : Smoothing
         The distribution of the noise: `Logistic`, or `Gaussian` (HiSS-GK).
     adjusted : bool
@@ -121,10 +121,10 @@ class HiSS(Kernel[HiSSState, HiSSInfo]):
             "HiSS",
             self.base,
             {
-                Trait.SAMPLES: "take a kernel that samples the target that it is given",
+                Trait.SAMPLES: "use a kernel that samples its target",
                 Trait.UNTILTED: "denoising is accepted by the density of the target; SRMC(HiSS(...), ...) is right",
                 Trait.MOVABLE: "the target of the inner steps changes; ParallelTempering(HiSS(...), betas) is exact",
-                Trait.EXACT: "denoising is accepted by the density; take the kernel on the whole data",
+                Trait.EXACT: "denoising is accepted by the density. Use the kernel on the whole data",
             },
         )
         if not self.adjusted and "scale" in unset(self):

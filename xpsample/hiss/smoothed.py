@@ -22,7 +22,7 @@ from xpsample.targets.point import Capability, Costs, Point
 
 
 class Smoothing(ABC):
-    """A symmetric density f on the line: that of the noise of every coordinate, in units of its scale."""
+    """Base class of symmetric densities f on the line: the noise of every coordinate, in units of its scale."""
 
     @abstractmethod
     def spec(self, shape: tuple[int, ...]) -> Normal | Uniform:
@@ -100,9 +100,9 @@ def smoothed_log_density(
     Parameters
     ----------
     noisy : array, shape (..., dim)
-        Where: theta_a.
+        Noisy positions theta_a.
     states : array, shape (states, dim)
-        All of them, as ``space.states(dim)`` gives them.
+        All states, as returned by ``space.states(dim)``.
     log_weights : array, shape (states,)
         Their log densities, which need not be normalised.
     scale : float or array, shape (...)

@@ -1,4 +1,4 @@
-"""A kernel while it warms up: the same steps, with hyperparameters that follow from what the chains have seen."""
+"""A kernel during its warm-up: the same steps, with hyperparameters that adapt to the chains' history."""
 
 from collections.abc import Iterator
 from dataclasses import field, replace
@@ -38,11 +38,12 @@ class AdaptedState(NamedTuple):
 
 
 class AdaptedKernel(Kernel[AdaptedState, Any]):
-    """A kernel whose left-out hyperparameters are tuned from step to step. `sample` makes and ends it.
+    """A kernel whose unset hyperparameters are tuned from step to step. `sample` creates and ends it.
 
-    In a warm-up, of so many `steps`, the target stays the same, and the values settle. A kernel that is `following`
-    moves particles whose target changes: `follow` comes before each step, metrics are those of the sample that it is
-    given, and the values never settle. The last chain axis is `pooled`, if there is one; the others are groups.
+    In a warm-up, which has `steps` steps, the target stays the same, and the values converge. A kernel that is
+    `following` moves particles whose target changes: `follow` is called before each step, metrics are estimated from
+    the sample passed to it, and the values never converge. The last chain axis is `pooled`, if there is one; the others
+    are groups.
     """
 
     base: Kernel
@@ -52,7 +53,7 @@ class AdaptedKernel(Kernel[AdaptedState, Any]):
 
     @cached_property
     def rules(self) -> dict[str, Rule]:
-        """How each of the hyperparameters that were left out is tuned."""
+        """The rule of each unset hyperparameter."""
         return unset(self.base)
 
     @declared
@@ -157,7 +158,7 @@ def taken(target: BoundTarget, index: np.ndarray, leaf: Any) -> Any:
 
 
 def _beyond(target: BoundTarget, info: Any) -> Any:
-    """Whether a step came beyond a hard bound: as its kernel says, or as far as the target declares one."""
+    """Return whether a step crossed a hard bound, as reported by its kernel or declared by the target."""
     if hasattr(info, "beyond"):
         return info.beyond
     return (info.acceptance_probability <= 0) & ~info.diverged & target.constrained
@@ -171,7 +172,7 @@ def _floating(target: BoundTarget, point: Point) -> Point:
 
 
 def with_tuning(kernel: Any, steps: int, pooled: bool) -> Any:
-    """A kernel whose parts that leave something out are each an `AdaptedKernel`, in their places."""
+    """Return a kernel in which each part with unset hyperparameters is wrapped in an `AdaptedKernel`."""
     inner = {name: with_tuning(part, steps, pooled) for name, part in kernels_inside(kernel)}
     kernel = warming(replace(kernel, **inner)) if inner else kernel
     return AdaptedKernel(kernel, float(steps), pooled) if unset(kernel) else kernel

@@ -1,4 +1,4 @@
-"""Metropolis within Gibbs: every parameter of a model is moved by a kernel of its own, given the others."""
+"""Metropolis within Gibbs: each block of a model's parameters is moved by its own kernel, given the others."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -21,7 +21,7 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 OF_A_SPACE = Capability.REAL | Capability.DISCRETE | Capability.DIFFERENCES
-"""What a kernel needs of its block, and not of the whole model."""
+"""Capabilities that a kernel needs from its block, not from the whole model."""
 
 
 class BlockState(NamedTuple):
@@ -31,19 +31,19 @@ class BlockState(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """Of all parameters."""
+        """Point of all parameters."""
         return self.base.point.base
 
     def with_position(self, point: Point) -> "BlockState":
-        """Where all parameters have moved; the refresh that begins a step says what that is for the block."""
+        """Return the state after all parameters have moved; the refresh that begins a step updates the block."""
         return BlockState(with_position(self.base, self.base.point._replace(base=point)))
 
 
 class Block(Kernel[BlockState, Any]):
     """A kernel that moves some parameters of a `Model`, given the others.
 
-    Real ones may be in a block together, and discrete ones of one space. `sample` fills in the `space` of all
-    parameters, and `own`, where those of the block live, bound to their positions.
+    Several real parameters may share a block, as may discrete parameters of one space. `sample` fills in the `space` of
+    all parameters, and `own`, the space of the block, bound to their positions.
     """
 
     names: tuple[str, ...]
@@ -53,16 +53,16 @@ class Block(Kernel[BlockState, Any]):
 
     def __check_init__(self) -> None:
         needs = {
-            Trait.SAMPLES: "the others are drawn given what it draws; take a kernel that samples what it is given",
-            Trait.UNTILTED: "the others are drawn given the target's own density; SRMC(Blocks(...), ...) is right",
-            Trait.MOVABLE: "the others move between its steps; take a kernel without a memory, such as HMC or Gibbs",
-            Trait.EXACT: "blocks are moved by densities; take the kernel on the whole data",
-            Trait.SEPARATE: "each chain holds other values of the other blocks; take a kernel whose chains are "
+            Trait.SAMPLES: "the others are drawn given its draws. Use a kernel that samples its target",
+            Trait.UNTILTED: "the others are drawn given the target's own density. Use SRMC(Blocks(...), ...)",
+            Trait.MOVABLE: "the others move between its steps. Use a kernel without a memory, such as HMC or Gibbs",
+            Trait.EXACT: "blocks are moved by densities. Use the kernel on the whole data",
+            Trait.SEPARATE: "each chain has other values of the other blocks. Use a kernel whose chains are "
             "independent, such as RWM",
         }
         check_base("Blocks", self.base, needs)
         if has_blocks(self.base):
-            raise HyperparameterError("a block holds no Blocks of its own: give all blocks in one mapping")
+            raise HyperparameterError("a block cannot contain Blocks. List all blocks in one mapping.")
 
     @declared
     def requires(self) -> Capability:
@@ -114,22 +114,22 @@ class Block(Kernel[BlockState, Any]):
 
 
 def space_of_block(space: Named, names: tuple[str, ...], kernel: Kernel) -> Space:
-    """Where the parameters of a block live, as the target that its kernel sees.
+    """Return the space of a block's parameters, as the kernel's target sees it.
 
-    CapabilityError if the kernel does not move on such a space, or there are parameters of several kinds.
+    CapabilityError if the kernel does not move on such a space, or the parameters are of several kinds.
     """
     parts = [space.part(name) for name in names]
     spaces = [part.space for part in parts if isinstance(part, States)]
     shown, name = ", ".join(names), type(kernel).__name__
     if spaces and (len(spaces) < len(parts) or len(parts) > 1):
         raise CapabilityError(
-            f"the block of {shown} has several parameters, one of them discrete: give each discrete one a block of its "
-            "own"
+            f"the block of {shown} mixes a discrete parameter with others. Use a separate block for each "
+            "discrete parameter."
         )
     if spaces and Capability.REAL in kernel.requires:
-        raise CapabilityError(f"{name} moves real numbers and {shown} is discrete: take one such as Gibbs() for it")
+        raise CapabilityError(f"{name} moves real numbers, but {shown} is discrete. Use a kernel such as Gibbs().")
     if not spaces and kernel.requires & (Capability.DISCRETE | Capability.DIFFERENCES):
-        raise CapabilityError(f"{name} moves discrete values and {shown} is real: take one such as HMC() for it")
+        raise CapabilityError(f"{name} moves discrete values, but {shown} is real. Use a kernel such as HMC().")
     return spaces[0] if spaces else Real()
 
 
@@ -141,7 +141,7 @@ class InTurnState(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """Of all parameters."""
+        """Point of all parameters."""
         return self.rest.point
 
     def with_position(self, point: Point) -> "InTurnState":
@@ -208,15 +208,15 @@ def _as_sweep(name: str, sweep: Any) -> Kernel:
 class Blocks(Kernel[Any, Info]):
     """A sweep over the parameters of a `Model`: each block is moved by its own kernel, given all others.
 
-    Leaves the target invariant where each of the kernels does (Gibbs sampling with Metropolis steps; Tierney 1994).
-    What the kernels leave out is tuned, block by block.
+    Leaves the target invariant if each of the kernels does (Gibbs sampling with Metropolis steps; Tierney 1994). Unset
+    hyperparameters of the kernels are tuned block by block.
 
     Parameters
     ----------
     sweep : mapping of str, or tuple of str, to Kernel
         Which kernel moves which parameters, in this order; every parameter of the model once. Real parameters may be in
-        a block together; a discrete one has a block of its own. A block of few discrete variables may be all that a
-        gradient-based kernel lacks: ``Blocks({"z": Gibbs(), ("mu", "tau"): HMC()})``.
+        a block together; each discrete parameter needs a separate block. A block of few discrete variables may be all
+        that is needed next to a gradient-based kernel: ``Blocks({"z": Gibbs(), ("mu", "tau"): HMC()})``.
 
     Raises
     ------
@@ -231,7 +231,7 @@ class Blocks(Kernel[Any, Info]):
 
     Notes
     -----
-    A step's acceptance probability is the product of those of the blocks.
+    A step's acceptance probability is the product of the blocks' acceptance probabilities.
 
     References
     ----------
@@ -265,7 +265,7 @@ class Blocks(Kernel[Any, Info]):
         moved = [name for block in blocks_of(self.sweep) for name in block.names]
         missing = [name for name in names if name not in moved]
         if missing:
-            raise HyperparameterError(f"{', '.join(missing)} is in no block and would never move: give it a kernel")
+            raise HyperparameterError(f"{', '.join(missing)} is in no block and would never move. Assign it a kernel.")
         return self.sweep.init(target, x)
 
     def noise(self, x: Array) -> Specs:
@@ -276,7 +276,7 @@ class Blocks(Kernel[Any, Info]):
 
 
 def has_blocks(kernel: Any) -> bool:
-    """Whether there are blocks in a kernel."""
+    """Return whether a kernel contains blocks."""
     return isinstance(kernel, Block) or any(has_blocks(part) for _, part in kernels_inside(kernel))
 
 

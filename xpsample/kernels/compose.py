@@ -1,4 +1,4 @@
-"""What kernels that hold another kernel share: what they ask of it, the shape that it sees, its noise among theirs."""
+"""Helpers of kernels that wrap another kernel: checks of the base kernel, shapes inside, and nested noise."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -58,7 +58,7 @@ def check_target_fits(kernel: Kernel, target: BoundTarget) -> None:
     if target.constrained and Trait.STAYS_INSIDE not in kernel.traits:
         raise CapabilityError(
             f"{lacking(kernel, Trait.STAYS_INSIDE)} is for targets without hard constraints, since "
-            f"{LACKING[Trait.STAYS_INSIDE]}: take a kernel that accepts or rejects by the density (MALA, HMC, NUTS, "
+            f"{LACKING[Trait.STAYS_INSIDE]}. Use a kernel that accepts or rejects by the density (MALA, HMC, NUTS, "
             "...) and no repulsion, or a Model whose parameters have bounded spaces, such as Positive()"
         )
     only = target.acceptance.only_with
@@ -67,13 +67,13 @@ def check_target_fits(kernel: Kernel, target: BoundTarget) -> None:
         moved = show(kernel) if itself else f"{show(kernel)} on a {type(target).__name__} that is made from it"
         raise CapabilityError(
             f"the target's acceptance, {type(target.acceptance).__name__}, is the probability to accept a move of "
-            f"{show(only)} on the target itself; got {moved}. Take that kernel, or direct=False, which gives the ratio "
+            f"{show(only)} on the target itself; got {moved}. Use that kernel, or direct=False, which passes the ratio "
             "of the densities to any kernel"
         )
 
 
 def _same(kernel: Any, other: Any) -> bool:
-    """Whether both are of one type, with the same numbers."""
+    """Return whether both have the same type and the same numbers."""
     if type(kernel) is not type(other):
         return False
     pairs = [(getattr(kernel, f.name), value) for f, value in settings(other) if f.init]
@@ -85,22 +85,22 @@ def _close(a: Any, b: Any) -> bool:
 
 
 def check_given(owner: str, base: Kernel) -> None:
-    """Raise HyperparameterError for a kernel that leaves something out where its target changes with its steps."""
+    """Raise HyperparameterError for a kernel with unset hyperparameters if its target changes with its steps."""
     missing = unset_inside(base)
     if missing:
         raise HyperparameterError(
-            f"{owner} cannot tune what is left out inside it ({', '.join(missing)}), since its target changes "
-            "from step to step: give it, such as that of trace.kernel after a run on the target itself"
+            f"{owner} cannot tune its base kernel's hyperparameters ({', '.join(missing)}), since its target changes "
+            "from step to step. Set them, such as to those of trace.kernel after a run on the target itself."
         )
 
 
 def unset_inside(kernel: Any) -> list[str]:
-    """The hyperparameters that a kernel and those inside it leave out, such as ``HMC.step_size``."""
+    """Return the unset hyperparameters of a kernel and its inner kernels, such as ``HMC.step_size``."""
     return [name for name, _ in rules_inside(kernel)]
 
 
 def rules_inside(kernel: Any) -> list[tuple[str, Rule]]:
-    """The rules that tune what a kernel and those inside it leave out in a warm-up, by such names."""
+    """Return the rules that tune the unset hyperparameters of a kernel and its inner kernels, by such names."""
     if kernel.tuning_inside is not None:
         return []
     own = [(f"{type(kernel).__name__}.{name}", rule) for name, rule in unset(kernel).items()]
@@ -131,7 +131,7 @@ class Shaped(NamedTuple):
 
 
 def nested(specs: Specs, *axes: int) -> Specs:
-    """The noise of a kernel inside, under names of its own, for as many steps as the product of `axes`, which lead."""
+    """Noise of an inner kernel under separate names, for as many steps as the product of the leading `axes`."""
     return {f"base/{name}": spec._replace(shape=(*axes, *spec.shape)) for name, spec in specs.items()}
 
 

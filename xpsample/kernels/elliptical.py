@@ -33,8 +33,8 @@ class EllipticalSlice(MemorylessKernel[Info]):
 
     Notes
     -----
-    Any target has its likelihood, the quotient of its density and that of the prior that is given here: a wrong prior
-    costs evaluations, and biases nothing. A step that finds no position in 64 tries stays, which is exact, too.
+    Any target has its likelihood, the quotient of its density and this prior's density: a wrong prior costs
+    evaluations, and biases nothing. A step that finds no position in 64 tries stays, which is exact, too.
 
     Examples
     --------

@@ -25,14 +25,14 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 JUMPS = 0.1
-"""Share of the moves of differential evolution that go from mode to mode: Section 2 of ter Braak (2006)."""
+"""Share of the moves of differential evolution that jump between modes: Section 2 of ter Braak (2006)."""
 
 JITTER = 1e-5
-"""Of gamma, relative: so that no position is reached by one move only."""
+"""Relative jitter of gamma, so that no position can be reached by one move only."""
 
 
 class Move(ABC):
-    """How the walkers of one half are proposed to move, given those of the other half."""
+    """Proposal for the walkers of one half, given the walkers of the other half."""
 
     @abstractmethod
     def noise(self, x: Array) -> Specs:
@@ -116,7 +116,7 @@ class DifferentialEvolution(Move, FrozenDataclass, eq=True):
 
 
 class Ensemble(Kernel[ChainState, Info]):
-    """Walkers that move by one another: those of the first half given the second, then the second given the first.
+    """Walkers that move relative to one another: the first half given the second, then the second given the first.
 
     Positions are (*ensembles, walkers, dim). Given the other half, each walker makes a Metropolis step, so that the
     walkers stay independent draws of the target once they are. On the way they depend on one another: an ensemble
@@ -212,5 +212,5 @@ def check_walkers(x: Array) -> None:
     if rank < dim:
         raise PositionError(
             f"half of an ensemble's walkers start in a subspace of {rank} of {dim} dimensions, and would never leave "
-            "it: start from positions that are spread in all directions, such as those of start(target, like, chains)"
+            "it. Start from positions that are spread in all directions, such as start(target, like, chains)."
         )

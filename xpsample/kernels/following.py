@@ -1,6 +1,6 @@
-"""Kernels of particles whose target changes from step to step: they tune what they leave out as they go.
+"""Kernels of particles whose target changes from step to step, which tune their unset hyperparameters as they run.
 
-The particles are the pooled chains, and what they did under the targets so far is what the next values follow from
+The particles are the pooled chains, and the next values are derived from their steps under the targets so far
 (Fearnhead & Taylor 2013, "An adaptive sequential Monte Carlo sampler"; Buchholz, Chopin & Jacob 2021, "Adaptive tuning
 of Hamiltonian Monte Carlo within sequential Monte Carlo"). Values that depend on particles before their move alone keep
 the particles' averages consistent (Beskos, Jasra, Kantas & Thiery 2016).
@@ -20,7 +20,7 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Point
 
 PACE = 40.0
-"""Steps of the warm-up that the rules are told to be always in the middle of: so none of them ever slows down."""
+"""Half the warm-up length reported to the rules, which are always in the middle and therefore never slow down."""
 
 
 class Piloted(Kernel[Any, Any], ABC):
@@ -32,13 +32,13 @@ class Piloted(Kernel[Any, Any], ABC):
 
     @abstractmethod
     def after_pilot(self, rows: dict[str, Array]) -> Kernel:
-        """This kernel with values for what it left out, from those after each step of the pilot, by field."""
+        """Return this kernel with its unset hyperparameters set from `rows`, the pilot's values after each step."""
 
 
 def following(owner: str, kernel: Kernel) -> Kernel:
-    """A kernel for particles whose target changes: with its rules where it leaves something out, else as it is.
+    """Return a kernel for particles whose target changes: with rules for unset hyperparameters, otherwise unchanged.
 
-    HyperparameterError if a kernel inside it leaves something out, or a rule takes a target that stays the same.
+    HyperparameterError if an inner kernel has unset hyperparameters, or a rule requires a fixed target.
     """
     for _, inner in kernels_inside(kernel):
         check_given(owner, inner)
@@ -48,8 +48,8 @@ def following(owner: str, kernel: Kernel) -> Kernel:
     for name, rule in rules.items():
         if not isinstance(rule, FollowingRule):
             raise HyperparameterError(
-                f"{owner} cannot tune {type(kernel).__name__}.{name} by {type(rule).__name__}, which takes a target "
-                "that stays the same: give a value, such as that of trace.kernel after a run on the target itself"
+                f"{owner} cannot tune {type(kernel).__name__}.{name} by {type(rule).__name__}, which requires a fixed "
+                "target. Set a value, such as that of trace.kernel after a run on the target itself."
             )
     return AdaptedKernel(kernel, PACE, pooled=True, following=True) if rules else kernel
 
@@ -60,7 +60,7 @@ def follow(kernel: Kernel, target: BoundTarget, state: Any, point: Point) -> Any
 
 
 def of_chains(state: Any) -> Any:
-    """The part of a kernel's state that belongs to single chains: without the memory of what tunes it."""
+    """The part of a kernel's state that belongs to single chains, without the memory of its rules."""
     return state.base if isinstance(state, AdaptedState) else state
 
 

@@ -27,18 +27,18 @@ MOST_STEPS = 2**20
 
 
 class HMCState(NamedTuple):
-    """Where the chains are, and the number of steps made (0-d) where lengths are jittered, else None."""
+    """Positions of the chains, and the number of steps made (0-d) if lengths are jittered, otherwise None."""
 
     point: Point
     n: Any = None
 
 
 class HMCInfo(NamedTuple):
-    """As `Info`; and the end of each trajectory, whether it was accepted or not, and its energy.
+    """`Info`, plus the end of each trajectory, whether it was accepted or not, and its energy.
 
-    ``end`` and ``velocity`` there are ``(*chains, dim)``; ``time`` of the trajectory, the kinetic energy ``lost`` on
-    the way, and the ``energy`` at its start, potential and kinetic, are ``(*chains)``. The energy is None where only
-    ratios of densities are known.
+    ``end`` and ``velocity`` there are ``(*chains, dim)``; ``time`` of the trajectory, the kinetic energy ``lost`` along
+    the trajectory, and the ``energy`` at its start, potential and kinetic, are ``(*chains)``. The energy is None if
+    only ratios of densities are known.
     """
 
     acceptance_probability: Array
@@ -69,12 +69,12 @@ class HMC(Kernel[HMCState, HMCInfo]):
     steps : int, optional
         Leapfrog steps L per transition; costs L scores and one log density.
     mass : float, or array of shape (dim,) or (dim, dim), optional
-        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
-        a diagonal one is tuned, with the step size; it is the identity where a step size is given.
+        M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. If unset, a
+        diagonal mass is tuned with the step size; if only the step size is set, M is the identity.
     length : float or array, optional
-        Of the longest trajectories T, in place of ``steps``: that of step n is h_n T, with h_n evenly spread over
-        (0, 1), in ceil(h_n T / epsilon) leapfrog steps. So no trajectory length is in resonance with the target.
-        Tuned when neither is given.
+        Length of the longest trajectories T, in place of ``steps``: the trajectory of step n has length h_n T, with h_n
+        evenly spread over (0, 1), in ceil(h_n T / epsilon) leapfrog steps. Therefore no trajectory length is in
+        resonance with the target. Tuned if neither is set.
 
     See Also
     --------
@@ -164,11 +164,11 @@ class HMC(Kernel[HMCState, HMCInfo]):
 
 
 def beyond_a_bound(log_density: Array, kinetic_energy_change: Array) -> Any:
-    """Whether ends of trajectories are beyond a hard bound, declared or not, however small the steps are.
+    """Return whether ends of trajectories are beyond a hard bound, declared or not, however small the steps are.
 
-    The log density is -inf there. So it is where steps are too large and numbers overflow, or where a chain comes from
-    far out; but then the kinetic energy has changed by more than an energy error may be. Where only ratios of densities
-    are known, no end is beyond a bound.
+    The log density is -inf there. It is also -inf if steps are too large and numbers overflow, or if a chain starts far
+    from the target; but then the kinetic energy has changed by more than the largest energy error allowed. If only
+    ratios of densities are known, no end is beyond a bound.
     """
     moderate = (kinetic_energy_change > -MAX_ENERGY_ERROR) & (kinetic_energy_change < MAX_ENERGY_ERROR)
     return (log_density == -math.inf) & moderate
@@ -183,8 +183,8 @@ def whole_steps(xp: Any, steps: Array, dtype: Any) -> Array:
 def jitter(xp: Any, n: Array, like: Array) -> Array:
     """A number in (0, 1) for each n, evenly spread: the multiples of the golden ratio, modulo 1.
 
-    In whole numbers, so that it is the same in all dtypes; the period is 2^15 steps. Evenly spread numbers cover what
-    independent ones leave out for long (Hoffman, Radul & Sountsov 2021 take a Halton sequence for the same).
+    In whole numbers, so that it is the same in all dtypes; the period is 2^15 steps. Evenly spread numbers leave no
+    long gaps, unlike independent numbers (Hoffman, Radul & Sountsov 2021 use a Halton sequence for the same purpose).
     """
     place = (n % 2**15) * 20251 % 2**15  # 2^15 over the golden ratio, odd
     return (xp.astype(place, like.dtype) + 0.5) / 2**15
@@ -195,5 +195,5 @@ def check_length(name: str, length: Any, step_size: Any) -> None:
     if isinstance(length, float | int) and isinstance(step_size, float | int) and length > MOST_STEPS * step_size:
         raise HyperparameterError(
             f"a length of {length:g} is {length / step_size:.3g} step sizes, and a trajectory of {name} has at most "
-            f"{MOST_STEPS}: take a larger step size or a smaller length"
+            f"{MOST_STEPS}. Use a larger step size or a smaller length."
         )

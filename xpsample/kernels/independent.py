@@ -19,11 +19,11 @@ class IndependentMH(MemorylessKernel[Info]):
     Parameters
     ----------
     mean : float, or array of shape (dim,), optional
-        Tuned when neither mean nor covariance is given; zero where the covariance is.
+        Tuned if neither mean nor covariance is set; zero if only the covariance is set.
     covariance : float, or array of shape (dim,) or (dim, dim), optional
-        Take it wider than the target's: the sampler is poor where its tails are thinner. When neither is given it is
-        tuned to the diagonal of the chains' covariance times 1 + 1 / sqrt(dim); ``ProposalCovariance(dense=True)``
-        takes the whole of it. The identity where the mean is given.
+        Should be wider than the target's covariance: the sampler is poor if its tails are thinner. If neither is set,
+        it is tuned to the diagonal of the chains' covariance times 1 + 1 / sqrt(dim);
+        ``ProposalCovariance(dense=True)`` uses the full covariance. The identity if only the mean is set.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""What a kernel is, and the pieces that kernels share: noise shapes, Metropolis acceptance, freezing."""
+"""Base class of kernels, and helpers that they share: noise shapes, Metropolis acceptance, freezing."""
 
 import math
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from xpsample.targets.point import Capability, Point
 
 
 class Info(NamedTuple):
-    """What one step did.
+    """Statistics of one step.
 
     ``acceptance_probability`` (*chains) in the dtype of log density and score; ``moved`` and ``diverged`` (*chains)
     booleans; ``evaluations`` per chain, integers where they are the same at every step.
@@ -60,20 +60,21 @@ class ChainState(NamedTuple):
 
 
 class Kernel(FrozenDataclass, Generic[State, StepInfo]):
-    """A Markov transition, generic in its state and in what it says of a step (`Info`, or more fields after those).
+    """A Markov transition, generic in its state and in its statistics of a step (`Info`, or more fields after those).
 
     Final subclasses are frozen dataclasses (``eq=False``); every state has a ``point``.
 
     Attributes
     ----------
     requires : Capability
-        What the target must give.
+        Capabilities that the target must have.
     traits : Trait
-        What a kernel around it may rely on.
+        Properties on which a kernel around it may rely.
     optimal_acceptance : float or None
-        The acceptance probability that theory or practice finds best; None where there is none.
+        The acceptance probability that is optimal in theory or practice; None if there is none.
     tuning_inside : Kernel or None
-        A kernel inside that tunes what it leaves out at every step, so that no warm-up has to; None where none does.
+        An inner kernel that tunes its unset hyperparameters at every step, so that no warm-up has to; None if there is
+        none.
     """
 
     if TYPE_CHECKING:  # kernels have each as a class attribute, or `declared`
@@ -181,7 +182,7 @@ def uniform_per_chain(x: Array) -> Uniform:
 
 
 def select(xp: Any, mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
-    """Leaves of `new` where `mask` (*chains) holds, else of `old`; leaves have shape (*chains, ...)."""
+    """Leaves of `new` where `mask` (*chains) holds, otherwise of `old`; leaves have shape (*chains, ...)."""
 
     def choose(a: Array, b: Array) -> Array:
         return xp.where(mask[(..., *(None,) * (a.ndim - mask.ndim))], a, b)
@@ -190,7 +191,7 @@ def select(xp: Any, mask: Array, new: tree.Tree, old: tree.Tree) -> tree.Tree:
 
 
 def select_point(xp: Any, mask: Array, new: Point, old: Point) -> Point:
-    """As `select`, for the points of a target."""
+    """`select` for the points of a target."""
     where, wide = xp.where, mask[..., None]
     return Point(
         where(wide, new.x, old.x),

@@ -20,17 +20,17 @@ from xpsample.targets.point import Capability, Point
 
 
 class MAMSState(NamedTuple):
-    """Where the chains are, and the number of steps made (0-d)."""
+    """Positions of the chains, and the number of steps made (0-d)."""
 
     point: Point
     n: Array
 
 
 class MAMSInfo(NamedTuple):
-    """What one step did: `Info`, with the end of each trajectory, whether it was accepted or not.
+    """`Info`, plus the end of each trajectory, whether it was accepted or not.
 
     ``energy_change`` and ``time`` of the trajectory are (*chains); ``end`` and ``velocity`` dx/dt there (*chains, dim).
-    ``beyond`` says which ends are beyond a hard bound, as `beyond_a_bound`.
+    ``beyond`` flags the ends beyond a hard bound, as `beyond_a_bound`.
     """
 
     acceptance_probability: Array
@@ -53,8 +53,9 @@ class MAMS(Kernel[MAMSState, MAMSInfo]):
         Leapfrog step epsilon, in units of x sqrt(M); broadcasts against the chain axes. Tuned to an acceptance of 0.9
         when not given.
     length : float or array, optional
-        Of the longest trajectories T, in units of x sqrt(M); that of step n is h_n T, with h_n evenly spread over
-        (0, 1), in ceil(h_n T / epsilon) leapfrog steps. Broadcasts against the chain axes. Tuned when not given.
+        Length of the longest trajectories T, in units of x sqrt(M); the trajectory of step n has length h_n T, with h_n
+        evenly spread over (0, 1), in ceil(h_n T / epsilon) leapfrog steps. Broadcasts against the chain axes. Tuned
+        when not given.
     mass : float, or array of shape (dim,) or (dim, dim), optional
         M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
         a diagonal one is tuned, with the step size; it is the identity where a step size is given. The velocity has

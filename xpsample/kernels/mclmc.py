@@ -28,9 +28,9 @@ class MCLMCState(NamedTuple):
 
 
 class MCLMCInfo(NamedTuple):
-    """What one step did: `Info`, with the change of the energy that exact dynamics would keep, (*chains).
+    """`Info`, plus the change of the energy that exact dynamics would conserve, (*chains).
 
-    Frozen chains have 0. Its variance over d measures the bias that the step size makes (Robnik et al. 2023).
+    Frozen chains have 0. Its variance over d measures the bias due to the step size (Robnik et al. 2023).
     """
 
     acceptance_probability: Array

@@ -48,6 +48,6 @@ def check_dim(name: str, x: Array) -> None:
     """Raise HyperparameterError for positions of one coordinate."""
     if x.shape[-1] < 2:
         raise HyperparameterError(
-            f"{name} needs positions of 2 coordinates at least, since in one a velocity of fixed length can only turn "
-            f"round; got {tuple(x.shape)}: take HMC or NUTS"
+            f"{name} needs positions with at least 2 coordinates, since a velocity of fixed length can otherwise "
+            f"only turn around; got {tuple(x.shape)}. Use HMC or NUTS."
         )

@@ -36,24 +36,24 @@ class Minibatch(Kernel[Any, Any]):
     ``Minibatch(ULA(), n)`` tunes the step size to a bias of at most 10 % of every variance of a Gaussian.
 
     Every step draws `size` of the N rows of a `posterior`, uniformly and with replacement, and weights their log
-    likelihood by N / size. The batch of a step gives the score at its new position, so each is used once, by a position
-    that does not depend on it. The score at the initial position is that of up to 256 evenly spaced rows, and so are
-    the checks and the diagnosis: no step of a run evaluates all rows.
+    likelihood by N / size. The batch of a step determines the score at its new position, so each is used once, at a
+    position that does not depend on it. The score at the initial position, the checks and the diagnosis use up to 256
+    evenly spaced rows: no step of a run evaluates all rows.
 
     Parameters
     ----------
     base : Kernel
-        One without an accept step; `SRLD` over one counts.
+        Kernel without an accept step; this includes `SRLD` over one.
     size : int
         n, rows per batch.
     common : bool
-        Whether all chains see the same batch (the same row numbers, where they have rows of their own), instead of
-        each its own.
+        Whether all chains see the same batch (the same row numbers, if each chain has its own rows) instead of
+        independent batches.
 
     Raises
     ------
     CapabilityError
-        If the base compares evaluations: accepting by random log densities would be wrong, and so are differences of
+        If the base compares evaluations: accepting by random log densities would be wrong, as would differences of
         random scores.
 
     See Also
@@ -84,13 +84,13 @@ class Minibatch(Kernel[Any, Any]):
     common: bool = flag(default=False)
 
     def __check_init__(self) -> None:
-        unadjusted = "take a kernel without an accept step (ULA, UnderdampedLangevin), or SRLD over one"
+        unadjusted = "use a kernel without an accept step (ULA, UnderdampedLangevin), or SRLD over one"
         check_base("Minibatch", self.base, {Trait.TAKES_ESTIMATES: unadjusted})
         for name, rule in rules_inside(self.base):
             if isinstance(rule, BoundedBias) and rule.underdamped:
                 raise HyperparameterError(
-                    f"{name} is left out inside Minibatch, where the bias depends on the variance of the scores over "
-                    "the friction and no warm-up bounds it: give it, or take ULA, whose bias is bounded"
+                    f"{name} is unset inside Minibatch, where the bias depends on the variance of the scores over the "
+                    "friction and no warm-up bounds it. Set it, or use ULA, whose bias is bounded."
                 )
 
     @declared
@@ -120,7 +120,7 @@ class Minibatch(Kernel[Any, Any]):
 
 
 def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
-    """The rows that uniforms (..., n) choose, (..., n, ...), each chain's of its own set, weighted by N / n."""
+    """Return the rows that uniforms (..., n) choose, (..., n, ...), from each chain's own set, weighted by N / n."""
     count, n = data.number, uniforms.shape[-1]
     at = xp.astype(xp.floor(uniforms * count), xp.int32)
     at = xp.where(at < count, at, count - 1)  # a uniform that is replayed may be 1

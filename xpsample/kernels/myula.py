@@ -25,7 +25,8 @@ def _check_strength(name: str, value: Any) -> Any:
 class MYULA(Kernel[ULAState, Info]):
     """``x' = x + eta s(x) - (eta / lambda) (x - prox(x)) + sqrt(2 eta) xi``, for exp(-f(x) - strength g(x)).
 
-    s = -grad f is the target's score, *that of the smooth part alone*; prox is that of lambda strength g. This is ULA
+    s = -grad f is the target's score, *the score of the smooth part alone*; prox is the proximal map of lambda strength
+    g. This is ULA
     with the Moreau envelope in the place of strength g: biased by the step size, as ULA, and by lambda. Source:
     Durmus, Moulines & Pereyra (2018); App. E.4 of the SOSMC paper.
 
@@ -38,11 +39,11 @@ class MYULA(Kernel[ULAState, Info]):
     regularizer : Regularizer
         g.
     smoothing : float or array, optional
-        lambda, in units of x squared; broadcasts against the chain axes. The bias vanishes with it. When not given,
-        1 / L, as Durmus et al. take it.
+        lambda, in units of x squared; broadcasts against the chain axes. The bias vanishes with it. If unset, 1 / L, as
+        in Durmus et al.
     strength : float, array or callable
-        Of g; broadcasts against the chain axes. A callable is given the target's data (the parameters, of a
-        `Parametric` target) and gives such a number.
+        Factor of g; broadcasts against the chain axes. A callable receives the target's data (the parameters, for a
+        `Parametric` target) and returns such a number.
 
     See Also
     --------

@@ -28,11 +28,11 @@ from xpsample.targets.point import Capability, Point
 
 
 class NUTSInfo(NamedTuple):
-    """What one step did: `Info`, with the doublings that each chain made, the last, rejected one included, (*chains).
+    """`Info`, plus the number of doublings of each chain, the last, rejected one included, (*chains).
 
-    ``energy`` is that of the trajectory, potential and kinetic, (*chains). ``beyond`` says which trajectories ended
-    beyond a hard bound, as `beyond_a_bound`. The acceptance probability is the mean of min(1, exp(H_0 - H)) over the
-    leaves but for one beyond such a bound, and 0 if there are no others.
+    ``energy`` is the energy of the trajectory, potential plus kinetic, (*chains). ``beyond`` flags the trajectories
+    that ended beyond a hard bound, as `beyond_a_bound`. The acceptance probability is the mean of min(1, exp(H_0 - H))
+    over the leaves but for one beyond such a bound, and 0 if there are no others.
     """
 
     acceptance_probability: Array
@@ -53,8 +53,9 @@ class _End(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """Of a step so far, (*chains): leaves, sum of their acceptance probabilities, divergences, doublings, moves, and
-    whether the last leaf was beyond a hard bound."""
+    """Statistics of a step so far, (*chains): leaves, sum of their acceptance probabilities, divergences, doublings,
+    moves, and whether the last leaf was beyond a hard bound.
+    """
 
     leaves: Array
     accepted: Array
@@ -85,7 +86,7 @@ class _Tree(NamedTuple):
 
 
 class _Half(NamedTuple):
-    """What a doubling adds: its outer end, what `_Tree` has, a uniform for what is to choose, which chains grow."""
+    """New half of a doubling: its outer end, the fields of `_Tree`, a uniform for the choice, which chains grow."""
 
     end: _End
     momentum_sum: Array
@@ -103,7 +104,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
     """NUTS: Hamiltonian dynamics whose trajectory doubles, forwards or backwards, until it turns back on itself.
 
     A leaf of the trajectory is drawn by its weight exp(-H): within a doubling by the weights alone, between doublings
-    with a bias to the new half. All chains make their leapfrog steps together, so that a step lasts as long as that of
+    with a bias to the new half. All chains make their leapfrog steps together, so a step takes as long as the step of
     the chain with the longest trajectory.
 
     Parameters
@@ -115,8 +116,8 @@ class NUTS(MemorylessKernel[NUTSInfo]):
         M, a multiple of the identity, diagonal or dense, best near the inverse covariance of the target. When not given
         a diagonal one is tuned, with the step size; it is the identity where a step size is given.
     max_depth : int, optional
-        Doublings at most; a step costs up to 2^max_depth - 1 log densities and scores. 10 when not given, and 5 in the
-        first third of a warm-up.
+        Maximum number of doublings; a step costs up to 2^max_depth - 1 log densities and scores. By default 10, and 5
+        in the first third of a warm-up.
 
     See Also
     --------
@@ -149,7 +150,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
 
     @property
     def deepest(self) -> int:
-        """Doublings at most."""
+        """Maximum number of doublings."""
         return _deepest("max_depth", self.max_depth)
 
     def noise(self, x: Array) -> Specs:
@@ -207,7 +208,7 @@ class NUTS(MemorylessKernel[NUTSInfo]):
         return ChainState(tree.draw), info
 
     def _leaf(self, target: BoundTarget, kinetic: Array, energy: Array, eps: Array) -> Callable[[Any, Any], Any]:
-        """The n-th leaf of the new half: one leapfrog step of all chains, and what follows for those that grow."""
+        """Make the n-th leaf of the new half: a leapfrog step of all chains, and updates of the growing chains."""
         xp = target.xp
 
         def leaf(n: Any, carry: tuple[_Half, _Counts, _Checkpoints]) -> tuple[_Half, _Counts, _Checkpoints]:
@@ -258,13 +259,13 @@ class NUTS(MemorylessKernel[NUTSInfo]):
         return 0.5 * xp.sum(p * self.matrix("mass").solve(p), axis=-1)
 
     def _turned(self, xp: Any, left: Array, right: Array, momentum_sum: Array) -> Mask:
-        """Whether an end moves towards the other: p^T M^{-1} rho <= 0, rho the sum of the momenta, the ends' halved."""
+        """Return whether an end moves towards the other: p^T M^{-1} rho <= 0, rho the momentum sum, ends halved."""
         towards = self.matrix("mass").solve(momentum_sum - 0.5 * (left + right))
         return (xp.sum(left * towards, axis=-1) <= 0) | (xp.sum(right * towards, axis=-1) <= 0)
 
 
 def split(xp: Any, uniform: Array, probability: Array) -> tuple[Mask, Array]:
-    """Whether a uniform is below a probability, and another uniform, independent of that, made of the same number."""
+    """Return whether a uniform is below a probability, and an independent uniform made of the same number."""
     below = uniform < probability
     rest = xp.where(below, uniform, uniform - probability) / xp.where(below, probability, 1.0 - probability)
     below_one = 1.0 - 0.5 * float(xp.finfo(uniform.dtype).eps)

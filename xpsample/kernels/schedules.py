@@ -37,7 +37,7 @@ def at_step(xp: Any, kernel: Any, n: Array, axes: int) -> Any:
 
 
 def with_field(kernel: Any, name: str, value: Any) -> Any:
-    """A kernel with a value in the field `name`, or in what it derives from that; unchecked, since it may be traced."""
+    """Set the field `name` of a kernel, or a value derived from it; unchecked, since it may be traced."""
     changed = object.__new__(type(kernel))
     names = {f.name: held for f, held in settings(kernel)}
     for other, held in names.items():

@@ -17,9 +17,9 @@ Curve = Callable[[Array], tuple[Point, Array]]
 
 
 class Shrunk(NamedTuple):
-    """What shrinkage found, (*chains): the point, whether it is still ``searching``, positions ``tried``, divergences.
+    """Result of shrinkage, (*chains): the point, whether it is still ``searching``, positions ``tried``, divergences.
 
-    ``t`` is what is tried next, between ``low`` and ``high``.
+    ``t`` is the next position to try, between ``low`` and ``high``.
     """
 
     point: Point
@@ -39,14 +39,14 @@ def tries_per_chain(x: Array) -> Uniform:
 def shrink(
     target: BoundTarget, current: Point, curve: Curve, level: Array, bracket: tuple[Array, Array, Array], tries: Array
 ) -> Shrunk:
-    """Try positions of a bracket until one is above the level, and shrink the bracket to those that are not.
+    """Try positions of a bracket until one is above the level, and shrink the bracket to the rejected positions.
 
-    The level is the logarithm of a uniform, (*chains), and the bracket the first t that is tried and both ends, with 0
-    between them. `tries` are uniforms, (*chains, MOST_TRIES). Chains that find nothing stay.
+    The level is the logarithm of a uniform, (*chains), and the bracket consists of the first t to try and both ends,
+    with 0 between them. `tries` are uniforms, (*chains, MOST_TRIES). Chains that find no position stay.
 
-    To stay is exact. Of every number of tries, the step there by way of some positions that were missed is as probable
-    as the step back by way of the same ones, since both shrink to the same brackets. So what moves within a number of
-    tries is reversible, and what stays is, too.
+    Staying is exact. For every number of tries, a step by way of some rejected positions is as probable as the step
+    back by way of the same positions, since both shrink to the same brackets. Therefore moves within a number of tries
+    are reversible, and so is staying.
     """
     xp = target.xp
     zeros = xp.zeros_like(level)
@@ -71,6 +71,6 @@ def shrink(
 
 
 def broken(target: BoundTarget, point: Point, gain: Array) -> Mask:
-    """Where a log density is not finite, but for -inf beyond a declared bound."""
+    """Flag log densities that are not finite, except -inf beyond a declared bound."""
     found = ~target.xp.isfinite(gain)
     return found & (point.log_density != -target.xp.inf) if target.constrained else found

@@ -16,11 +16,11 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
 MOST_STEPS_OUT = 32
-"""Of a bracket, in both directions together."""
+"""Maximum number of expansions of a bracket, in both directions together."""
 
 
 class _End(NamedTuple):
-    """An end of the bracket, (*chains): where it is, whether it goes on, steps left, positions evaluated."""
+    """An end of the bracket, (*chains): its position, whether it still expands, steps left, positions evaluated."""
 
     t: Array
     going: Mask
@@ -34,8 +34,8 @@ class Slice(MemorylessKernel[Info]):
     Parameters
     ----------
     width : float or array, optional
-        Of the first bracket, in units of x; broadcasts against the chain axes. It steps out from there by as much each
-        time, and shrinks, so that the width need not fit. Tuned when not given.
+        Width of the first bracket, in units of x; broadcasts against the chain axes. The bracket expands by this width
+        each time, and shrinks, so the width need not be accurate. Tuned if unset.
     covariance : float, or array of shape (dim,) or (dim, dim), optional
         A A^T; directions are ``A xi / |xi|``. When not given a diagonal one is tuned, with the width; it is the
         identity where a width is given.
@@ -47,7 +47,7 @@ class Slice(MemorylessKernel[Info]):
 
     Notes
     -----
-    Figures 3 and 5 of the paper. The bracket steps out 32 times at most, divided at random between both ends. A step
+    Figures 3 and 5 of the paper. The bracket steps out at most 32 times, divided at random between both ends. A step
     that finds no position in 64 tries stays. Both are exact.
 
     Examples

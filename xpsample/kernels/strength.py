@@ -1,4 +1,4 @@
-"""How strong a repulsion is: the alpha of `SRMC` and of `SRLD`."""
+"""Repellence strength: the alpha of `SRMC` and of `SRLD`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def check_strength(name: str, alpha: Any, rule: type) -> Any:
 
 
 def as_strength(name: str, alpha: Any) -> Strength:
-    """A rule as it is, a number or an array as `Fixed`; `Waiting` for what a warm-up is to find."""
+    """Return a rule unchanged, a number or an array as `Fixed`, and a value to be tuned in a warm-up as `Waiting`."""
     if alpha is None or isinstance(alpha, ToBeTuned):
         return Waiting()
     return alpha if isinstance(alpha, Strength) else Fixed(alpha)

@@ -28,9 +28,9 @@ from xpsample.targets.point import Capability
 
 
 class TemperingInfo(NamedTuple):
-    """What one step did: as `Info`, of the cold rung; evaluations are those of all rungs.
+    """`Info` of the cold rung; evaluations are summed over all rungs.
 
-    ``swap_probability`` (rungs - 1, *chains) is that of every two neighbours, whether or not it is their turn.
+    ``swap_probability`` (rungs - 1, *chains) includes every pair of neighbors, whether or not it is their turn.
     """
 
     acceptance_probability: Array
@@ -44,7 +44,7 @@ def _check_betas(name: str, value: Any) -> tuple[float, ...]:
     betas = check_numbers(name, value)
     if len(betas) < 2 or betas[0] != 1 or betas[-1] < 0 or any(b <= c for b, c in pairwise(betas)):
         raise HyperparameterError(
-            f"{name} must begin with 1 and decrease, to 0 at the lowest, two of them at least; got {betas}"
+            f"{name} must decrease from 1, to 0 at the lowest, and have at least two values; got {betas}"
         )
     return betas
 
@@ -54,18 +54,18 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
 
     Every `every` steps, rungs k and k + 1 swap positions with probability
     ``min(1, exp((beta_k - beta_{k+1}) (log pi(x_{k+1}) - log pi(x_k))))``, for all even k or all odd k in turn. The
-    fixed turns make the scheme non-reversible: a position that is swapped goes on in the same direction. What the base
-    kernel remembers beside its position (a history, a step count) stays with its rung. On a `Bridge` the rungs are
+    fixed turns make the scheme non-reversible: a position that is swapped continues in the same direction. Memory of
+    the base kernel other than its position (a history, a step count) stays with its rung. On a `Bridge` the rungs are
     ``pi_0^(1 - beta) pi^beta``, and the swaps are of ``log pi - log pi_0``.
 
     Parameters
     ----------
     base : Kernel
-        Moves every rung; what is drawn is as near to the target as what it samples. What it leaves out is tuned for
-        each rung. Its hyperparameters may have the shape ``(rungs, 1, ...)``, with a 1 for each chain axis.
+        Kernel that moves every rung; the draws are as close to the target as its samples. Its unset hyperparameters are
+        tuned for each rung. Its hyperparameters may have the shape ``(rungs, 1, ...)``, with a 1 for each chain axis.
     betas : sequence of float, or Ladder, optional
-        Inverse temperatures, from 1 downwards, two at least (`geometric_ladder`). The last may be 0 on a finite space
-        and on a `Bridge`. Tuned to equal swap rates if left out or where a `Ladder` says how many and how hot.
+        Inverse temperatures, from 1 downwards, at least two (`geometric_ladder`). The last may be 0 on a finite space
+        and on a `Bridge`. Tuned to equal swap rates if unset, or if a `Ladder` sets their number and the hottest.
     every : int
         Steps from one attempt to swap to the next.
 
@@ -101,9 +101,9 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
             "ParallelTempering",
             self.base,
             {
-                Trait.SAMPLES: "rungs swap as draws of its powers; take a kernel that samples what it is given",
-                Trait.UNTILTED: "rungs swap by the density of the target; SRMC(ParallelTempering(...), ...) is right",
-                Trait.EXACT: "rungs swap by the density; take the kernel on the whole data",
+                Trait.SAMPLES: "rungs swap as draws of its powers. Use a kernel that samples its target",
+                Trait.UNTILTED: "rungs swap by the density of the target. Use SRMC(ParallelTempering(...), ...)",
+                Trait.EXACT: "rungs swap by the density. Use the kernel on the whole data",
             },
         )
 
@@ -156,7 +156,7 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
         swap = turn & (xp.log(noise["swap"]) < log_ratio)
         probability = xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
         rates = xp.where(turn, state.swap_rates + (probability - state.swap_rates) / turns, state.swap_rates)
-        # The densities under the tempered target are now those of other rungs; the next step evaluates them again.
+        # The densities under the tempered target now belong to other rungs; the next step evaluates them again.
         points, came_from = exchange(xp, swap, (base.point, state.came_from))
         base = with_position(base, points)
         came_from, returned = at_the_ends(xp, came_from)
@@ -185,8 +185,8 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
 def swap_log_ratio(betas: Array, log_density: Array) -> Array:
     """Log of the Metropolis ratio of a swap of neighbours, (rungs - 1, *chains).
 
-    Of inverse temperatures (rungs, 1, ...), and log densities (rungs, *chains) that are not tempered; on a bridge, less
-    that of its initial target.
+    Takes inverse temperatures (rungs, 1, ...), and log densities (rungs, *chains) that are not tempered; on a bridge,
+    minus the log density of its initial target.
     """
     return (betas[:-1, ...] - betas[1:, ...]) * (log_density[1:, ...] - log_density[:-1, ...])
 

@@ -1,4 +1,4 @@
-"""What parallel tempering keeps: its rungs, and how positions travel along the ladder."""
+"""State of parallel tempering: its rungs, and the paths of positions along the ladder."""
 
 from typing import Any, NamedTuple
 
@@ -22,17 +22,17 @@ class TemperingState(NamedTuple):
     Attributes
     ----------
     base : NamedTuple
-        Of arrays ``(rungs, *chains, ...)``.
+        State of arrays ``(rungs, *chains, ...)``.
     betas : array, shape (rungs, 1, ...)
         The ladder.
     swap_rates : array, shape (rungs - 1, *chains)
         Mean acceptance probabilities of the swaps between neighbours.
     came_from : array of int, shape (rungs, *chains)
-        The end of the ladder that each position was at last; 0 before it was at the cold one. It moves with swaps.
+        End of the ladder that each position visited last; 0 before it has been at the cold end. It moves with swaps.
     round_trips : array of int, shape (*chains)
-        How often a position went from the cold end to the hot one and back.
+        Number of round trips of positions from the cold end to the hot end and back.
     n : array, 0-d
-        Steps.
+        Number of steps.
     """
 
     base: Any
@@ -66,7 +66,7 @@ class TemperingState(NamedTuple):
         return self._replace(base=with_position(self.base, inner._replace(x=base.x, base=base)))
 
     def findings(self) -> list[Finding]:
-        """What is wrong with the ladder."""
+        """Findings about the ladder."""
         return judge_ladder(to_host(self.barrier), to_host(self.round_trips), int(self.n))
 
 

@@ -1,18 +1,18 @@
-"""What a kernel may be relied on for by another one around it."""
+"""Properties of a kernel on which wrappers around it may rely."""
 
 import enum
 
 
 class Trait(enum.Flag):
-    """What a kernel declares of itself, and what wrappers ask of the kernel inside: a set of flags, not an order."""
+    """Properties that kernels declare, and wrappers require of their base kernel: a set of flags, not an order."""
 
     NONE = 0
     SAMPLES = enum.auto()
-    """In the long run every chain samples the target that it is given, exactly or nearly."""
+    """In the long run every chain samples its target, exactly or nearly."""
     UNTILTED = enum.auto()
-    """The density that it moves on is that of the target that it is given, whatever it remembers."""
+    """It moves on the density of its target, whatever it remembers."""
     INVARIANT = enum.auto()
-    """Every step leaves the target that it is given invariant."""
+    """Every step leaves its target invariant."""
     MOVABLE = enum.auto()
     """The target may be another one at every step: nothing that the kernel remembers has to move with it."""
     EXACT = enum.auto()
@@ -20,7 +20,7 @@ class Trait(enum.Flag):
     TAKES_ESTIMATES = enum.auto()
     """Every score is used once, at a position that does not depend on it, so that an unbiased estimate will do."""
     SEPARATE = enum.auto()
-    """What a chain does depends on no other chain, so that chains may be cut into shards."""
+    """A chain does not depend on any other chain, so chains may be cut into shards."""
     STAYS_INSIDE = enum.auto()
     """Steps never end where the density is 0, and sample what is left: the target may have hard constraints."""
     DRIFTS = enum.auto()
@@ -45,16 +45,16 @@ LACKING = {
     Trait.REVERSIBLE: "its moves are not known to be reversible",
     Trait.DRIFTS: "a force that is added to the score does nothing in it, or biases it",
 }
-"""What a message says of a kernel without a trait."""
+"""Text of messages about a kernel without a trait."""
 
 MEMORYLESS = Trait.SAMPLES | Trait.UNTILTED | Trait.MOVABLE | Trait.EXACT | Trait.SEPARATE | Trait.ANY_DEPENDENCE
-"""Of a kernel that remembers nothing but where it is; what a kernel that declares nothing is taken for."""
+"""Traits of a kernel that remembers nothing but its position; the default of kernels that declare nothing."""
 
 ADJUSTED = MEMORYLESS | Trait.INVARIANT | Trait.STAYS_INSIDE
-"""Of a kernel that accepts or rejects, or draws from conditional distributions: RWM, HMC, Gibbs, ..."""
+"""Traits of a kernel that accepts or rejects, or draws from conditional distributions: RWM, HMC, Gibbs, ..."""
 
 REVERSIBLE = ADJUSTED | Trait.REVERSIBLE
 """Of a kernel whose single move satisfies detailed balance: RWM, MALA, HMC, ..."""
 
 UNADJUSTED = MEMORYLESS | Trait.TAKES_ESTIMATES | Trait.DRIFTS
-"""Of a kernel that moves along the score and takes every move: ULA, UnderdampedLangevin, ..."""
+"""Traits of a kernel that moves along the score and accepts every move: ULA, UnderdampedLangevin, ..."""

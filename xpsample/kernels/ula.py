@@ -19,10 +19,10 @@ from xpsample.targets.point import Capability, Point
 
 
 class ULAState(NamedTuple):
-    """Where the chains are, and which of them have left the finite numbers and are frozen, (*chains).
+    """Positions of the chains, and which of them have left the finite numbers and are frozen, (*chains).
 
-    ``n`` is the number of steps made, 0-d, where the step size has a schedule, else None. ``heat`` (*chains) is
-    ``eta s C s / 2`` of the last step; None where it is not known.
+    ``n`` is the number of steps made, 0-d, if the step size has a schedule, otherwise None. ``heat`` (*chains) is
+    ``eta s C s / 2`` of the last step; None for kernels on discrete spaces.
     """
 
     point: Point
@@ -31,7 +31,7 @@ class ULAState(NamedTuple):
     heat: Any = None
 
     def findings(self) -> list[Finding]:
-        """Whether the steps are short enough for the scores that they see, noisy ones included."""
+        """Check if the steps are short enough for the scores, noisy scores included."""
         if self.heat is None:
             return []
         moving = ~to_host(self.frozen)
@@ -47,8 +47,8 @@ class ULA(Kernel[ULAState, Info]):
     ----------
     step_size : float, array or StepSizes, optional
         eta, in units of x squared over C; an array broadcasts against the chain axes, a schedule such as
-        `PolynomialDecay` gives that of every step. Tuned to a bias of at most 5 % of every variance of a Gaussian when
-        not given; ``BoundedBias(0.01)`` asks for another.
+        `PolynomialDecay` sets a value for every step. If unset, tuned to a bias of at most 5 % of every variance of a
+        Gaussian; ``BoundedBias(0.01)`` sets another bound.
     preconditioner : float, or array of shape (dim,) or (dim, dim), optional
         C. When not given a diagonal one is tuned, with the step size; it is the identity where a step size is given.
 

@@ -26,7 +26,7 @@ class UnderdampedState(NamedTuple):
     heat: Array
 
     def findings(self) -> list[Finding]:
-        """Whether the momenta are as hot as the target's."""
+        """Check if the momenta are at the target's temperature."""
         return judge_heat(to_host(self.heat), self.momentum.shape[-1])
 
 
@@ -38,8 +38,8 @@ class _PhasePoint(NamedTuple):
 class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
     """dx = M^{-1} p dt, dp = s(x) dt - friction p dt + sqrt(2 friction M) dW, by BAOAB; one score a step.
 
-    Needs a score only. Its positions are unbiased on Gaussians and biased by O(step_size^2) elsewhere. Chains start at
-    rest.
+    Needs a score only. Its positions are unbiased on Gaussians and biased by O(step_size^2) on other targets. Chains
+    start at rest.
 
     Parameters
     ----------

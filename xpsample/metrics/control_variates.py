@@ -1,8 +1,8 @@
-"""Zero-variance control variates: values less polynomials of positions and scores, whose mean under the target is 0.
+"""Zero-variance control variates: values minus polynomials of positions and scores whose mean under the target is 0.
 
 For a polynomial P, ``laplacian P + grad P . score`` has mean 0 (Mira, Solgi & Imparato 2013). Its coefficients are
 fitted by least squares with a penalty; penalty and order are chosen by cross-validation (South, Oates, Mira & Drovandi
-2022), here between chains, and by the error of the mean and not that of a draw.
+2022), here between chains, and by the error of the mean, not of a draw.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ MOST = 1_000
 """Variates that are fitted together, at most."""
 
 FITTED = 10_000
-"""Draws that coefficients are fitted on, about, at most."""
+"""Approximate maximum number of draws on which coefficients are fitted."""
 
 PENALTIES = (1e-10, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""Of squared coefficients, for variates of variance 1: what is chosen from."""
+"""Candidate penalties on squared coefficients, for variates of variance 1."""
 
 Variates = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -30,23 +30,23 @@ def linear(x: np.ndarray, score: np.ndarray) -> np.ndarray:
 
 
 def squares(x: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """And those of P = x_i^2 / 2, ``1 + x_i s_i``."""
+    """Linear variates, and the variates of P = x_i^2 / 2, ``1 + x_i s_i``."""
     return np.concatenate([score, 1.0 + x * score], axis=-1)
 
 
 def quadratic(x: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """And those of P = x_i x_j, ``x_i s_j + x_j s_i``."""
+    """Variates of `squares`, and the variates of P = x_i x_j, ``x_i s_j + x_j s_i``."""
     i, j = np.triu_indices(x.shape[-1], 1)
     products = x[..., i] * score[..., j] + x[..., j] * score[..., i]
     return np.concatenate([squares(x, score), products], axis=-1)
 
 
 def corrected(values: np.ndarray, x: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Values (draw, chain, m) less what polynomials of positions and scores tell of their deviations from the mean.
+    """Subtract from values (draw, chain, m) a fit of their deviations by polynomials of positions and scores.
 
-    These are (draw, chain, dim), of four chains or more, which are cut into four groups. What is subtracted from those
-    of a group was fitted and chosen on the others, so that the mean of every corrected chain is as unbiased as it was.
-    Where nothing lowers the estimated error, nothing is subtracted.
+    Positions and scores are (draw, chain, dim), from four or more chains, which are cut into four groups. The fit that
+    is subtracted from a group was fitted and chosen on the others, so the mean of every corrected chain is as unbiased
+    as it was. If nothing lowers the estimated error, nothing is subtracted.
     """
     found = values.copy()
     groups = np.array_split(np.arange(x.shape[1]), GROUPS)
@@ -92,7 +92,7 @@ def _chosen(parts: Sequence[Sequence[np.ndarray]]) -> list[tuple[Variates, np.nd
 
 
 def _errors(g: Sequence[np.ndarray], f: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Of each penalty, the variance (m) of the corrected means of stretches, each fitted without its group."""
+    """Return, for each penalty, the variance (m) of the corrected means of stretches, each fitted without its group."""
     left: list[list[np.ndarray]] = [[] for _ in PENALTIES]
     for k in range(len(g)):
         fits = _fits([*g[:k], *g[k + 1 :]], [*f[:k], *f[k + 1 :]])

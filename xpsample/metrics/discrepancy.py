@@ -133,9 +133,10 @@ def fisher_divergence(score: Array, other: Array) -> Array:
     Parameters
     ----------
     score : array, shape (..., n, dim)
-        That of the distribution which the n draws come from, at the draws.
+        Score of the distribution from which the n draws come, at the draws.
     other : array, shape (..., n, dim)
-        That of the other one at the same draws. With a learned score it tells how well that one was learned.
+        Score of the other distribution at the same draws. With a learned score the result measures how well it was
+        learned.
 
     Returns
     -------
@@ -156,7 +157,7 @@ def fisher_divergence(score: Array, other: Array) -> Array:
     _namespace("other", other)
     if tuple(other.shape) != tuple(score.shape):
         raise HyperparameterError(
-            f"other has shape {tuple(other.shape)}, and score {tuple(score.shape)}: give both at the same draws"
+            f"other has shape {tuple(other.shape)}, but score has {tuple(score.shape)}. Pass both at the same draws."
         )
     check_same_home("other", other, score)
     return xp.mean(xp.sum((score - other) ** 2, axis=-1), axis=-1)
@@ -205,7 +206,9 @@ def _joined(xp: Any, x: Array, y: Array) -> Array:
 def _fixed(kernel: PairKernel) -> PairKernel:
     check_instance("kernel", kernel, PairKernel, "RBF(1.0)", optional=True)
     if isinstance(kernel.bandwidth, Bandwidth):
-        raise HyperparameterError("a metric needs one bandwidth: give a number, or median_bandwidth(...) of the points")
+        raise HyperparameterError(
+            "a metric needs a fixed bandwidth. Pass a number, or median_bandwidth(...) of the points."
+        )
     return kernel
 
 

@@ -1,4 +1,4 @@
-"""How well draws match a distribution on few states: counts, distances, coverage; and how different tours are.
+"""Comparison of draws with a distribution on few states (counts, distances, coverage), and diversity of tours.
 
 States are numbered as the rows of `Discrete.states`. Distributions are arrays (..., states) that sum to 1.
 """
@@ -21,9 +21,9 @@ def exact_probabilities(target: Target, dim: int) -> np.ndarray:
     Parameters
     ----------
     target : Target
-        With a log density, and no data but NumPy arrays.
+        Target with a log density, and no data but NumPy arrays.
     dim : int
-        Of its positions.
+        Dimension of its positions.
 
     Raises
     ------
@@ -114,8 +114,8 @@ class TourDiversity(NamedTuple):
 def tour_diversity(tours: Array, up_to_symmetry: bool = False) -> TourDiversity:
     """Distinct tours and how far they are from each other, on the host.
 
-    The HiSS paper does not define its measures. These follow its public code: tours that begin elsewhere, or run the
-    other way round, count as distinct; cities are compared stop by stop, the first stop again at the end; edges have a
+    The HiSS paper does not define its measures. These follow its public code: tours with another first city, or in the
+    other direction, count as distinct; cities are compared stop by stop, the first stop again at the end; edges have a
     direction. If m stops agree, there are ``C(n + 1, 2) - C(m, 2)`` mismatches: the paper's 105 for 14 cities means
     that at most one stop agrees.
 
@@ -124,7 +124,7 @@ def tour_diversity(tours: Array, up_to_symmetry: bool = False) -> TourDiversity:
     tours : array, shape (..., n)
         Cities 0 .. n - 1 in order.
     up_to_symmetry : bool
-        Turn every tour first to begin at city 0 and to go on to the smaller of its neighbours (`canonical_tours`), and
+        Rotate every tour first to begin at city 0, followed by the smaller of its neighbours (`canonical_tours`), and
         ignore the direction of edges.
 
     Raises
@@ -157,7 +157,7 @@ def tour_diversity(tours: Array, up_to_symmetry: bool = False) -> TourDiversity:
 
 
 def canonical_tours(tours: Array) -> np.ndarray:
-    """Tours (..., n) turned to begin at city 0 and to go on to the smaller of its two neighbours, on the host."""
+    """Rotate tours (..., n) to begin at city 0, followed by the smaller of its two neighbours, on the host."""
     host = np.asarray(to_host(tours)).astype(np.int64)
     n = host.shape[-1]
     start = np.argmax(host == 0, axis=-1)[..., None]

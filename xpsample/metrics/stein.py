@@ -17,7 +17,7 @@ from xpsample.core.fields import FrozenDataclass, checked, number
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 
 PAIRS = 1000
-"""Pairs of points among which a median distance is taken at most; its standard error is then 4 % of their spread."""
+"""Largest number of pairs for a median distance; its standard error is then 4 % of their spread."""
 
 
 class Bandwidth(ABC):
@@ -46,8 +46,8 @@ class Bandwidth(ABC):
 class Median(Bandwidth, FrozenDataclass, eq=True):
     """med^2 / log M, with med the median of the pairwise distances of the M points (App. A); M is at least 2.
 
-    From 46 points on, med is that of `PAIRS` pairs, the same ones at every step, drawn once and for all: a sort of all
-    M (M - 1) / 2 would take most of a step's time. If most pairs coincide, med is 0 and nothing repels.
+    From 46 points on, med is the median of `PAIRS` pairs, the same ones at every step, drawn once and for all: sorting
+    all M (M - 1) / 2 would take most of a step's time. If most pairs coincide, med is 0 and nothing repels.
     """
 
     local = False
@@ -199,7 +199,7 @@ def _force(xp: Any, kernel: PairKernel, apart: Array, squared: Array, scores: Ar
 
 
 def common_bandwidth(xp: Any, kernel: PairKernel, points: Array) -> float | Array | None:
-    """sigma, a number or (*chains), if it depends on the points (*chains, M, dim) alone; else None."""
+    """Return sigma, a number or (*chains), if it depends on the points (*chains, M, dim) alone, otherwise None."""
     rule = kernel.bandwidth
     if not isinstance(rule, Bandwidth):
         return rule
@@ -235,4 +235,4 @@ def _pairs(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_count(m: int) -> None:
     if m < 2:
-        raise HyperparameterError("a median bandwidth needs at least 2 points: give a number, or a larger M")
+        raise HyperparameterError("a median bandwidth needs at least 2 points. Set a number, or a larger M.")

@@ -1,4 +1,4 @@
-"""Optimisers of trees of parameters."""
+"""Optimizers of trees of parameters."""
 
 from xpsample.optimize.optimizers import SGD as SGD
 from xpsample.optimize.optimizers import Adam as Adam

@@ -15,7 +15,7 @@ from xpsample.core.backend import Backend
 from xpsample.core.covariance import LowRankCovariance
 
 RISE, FLATTER = 1e-4, 0.9
-"""Wolfe's conditions: of the rise that the slope promises, so much at least; of the slope, so much at most is left."""
+"""Wolfe's conditions: the least share of the rise predicted by the slope, and the largest share of the slope left."""
 
 
 class Ascent(NamedTuple):
@@ -27,11 +27,11 @@ class Ascent(NamedTuple):
 
 
 class Curvature(NamedTuple):
-    """What paths have seen of the curvature.
+    """Curvature estimates along the paths.
 
-    ``diagonal`` ``(paths, 1, dim)`` is that of a first inverse Hessian. ``moves`` and ``changes`` ``(paths, history,
-    dim)`` are the last moves s, and the changes z of the negative score on them, in units in which ``s.z = 1``; zeros
-    where there are none yet.
+    ``diagonal`` ``(paths, 1, dim)`` is the diagonal of an initial inverse Hessian. ``moves`` and ``changes``
+    ``(paths, history, dim)`` are the last moves s, and the changes z of the negative score on them, in units in which
+    ``s.z = 1``; zeros before the first moves.
     """
 
     diagonal: Array
@@ -40,7 +40,7 @@ class Curvature(NamedTuple):
 
     @classmethod
     def none(cls, xp: Any, x: Array, history: int) -> "Curvature":
-        """Of paths that begin at x, ``(paths, 1, dim)``."""
+        """Return the curvature of paths that begin at x, ``(paths, 1, dim)``."""
         zeros = xp.zeros((x.shape[0], history, x.shape[-1]), dtype=x.dtype, device=device_of(x))
         return cls(xp.ones_like(x), zeros, zeros)
 
@@ -49,9 +49,9 @@ class Curvature(NamedTuple):
         return xp.any(self.moves[:, -1:, :] != 0, axis=-1)
 
     def after(self, xp: Any, s: Array, z: Array, moved: Array) -> "Curvature":
-        """With one move more of the paths that moved, where the curvature along it is positive.
+        """Add the last move of the paths that moved, if the curvature along it is positive.
 
-        The diagonal is that of the BFGS update, as in Algorithm 3 of Pathfinder.
+        The diagonal follows the BFGS update, as in Algorithm 3 of Pathfinder.
         """
         sizes = xp.sqrt(xp.sum(s * s, axis=-1, keepdims=True)) * xp.sqrt(xp.sum(z * z, axis=-1, keepdims=True))
         product = xp.sum(s * z, axis=-1, keepdims=True)
@@ -92,7 +92,7 @@ class Curvature(NamedTuple):
 
 
 class _Climb(NamedTuple):
-    """Paths on their way: what is of no other shape is ``(paths, 1)``; `estimate` has an inverse Hessian's arrays."""
+    """State of all paths: arrays without another shape are ``(paths, 1)``; `estimate` is an inverse Hessian."""
 
     at: Ascent
     curvature: Curvature
@@ -112,21 +112,22 @@ def climb(
     see: Callable[[Ascent, LowRankCovariance, Array, Any], Any],
     seen: Any,
 ) -> tuple[Ascent, Array, Array, Any]:
-    """Climb a log density by L-BFGS from each start, to where it is flat, or can be followed no further.
+    """Climb a log density by L-BFGS from each start, until it is flat or can be followed no further.
 
-    Paths begin at x, ``(paths, 1, dim)``, and make so many steps at most, by an inverse Hessian of their last moves,
-    `history` of them. What is not finite is not moved to. After each step ``see(point, inverse_hessian, moved, seen)``
-    gives the next `seen`; `moved` ``(paths, 1)`` says which paths made one.
+    Paths begin at x, ``(paths, 1, dim)``, and make at most `most` steps, with an inverse Hessian from their last moves,
+    `history` of them. Points that are not finite are rejected. After each step
+    ``see(point, inverse_hessian, moved, seen)`` returns the next `seen`; `moved` ``(paths, 1)`` flags the paths that
+    moved.
 
-    Gives the points where the paths end; where the log density rises along a line as far as that can be followed;
-    how often log density and score were evaluated, both ``(paths, 1)``; and the last `seen`.
+    Returns the last points of the paths; whether the log density rises along a line as far as that can be followed; the
+    number of evaluations of log density and score, both ``(paths, 1)``; and the last `seen`.
     """
     xp = backend.xp
 
     def step(i: Any, path: _Climb) -> _Climb:
         estimate = LowRankCovariance(*path.estimate)
         direction = estimate.product(path.at.score)
-        # The first direction has no length of its own: no coordinate goes further than 1.
+        # The first direction has no natural length: no coordinate moves by more than 1.
         length = xp.max(xp.abs(direction), axis=-1)
         first = xp.where(path.curvature.known(xp), 1.0, 1 / xp.where(length > 1, length, 1.0))
         new, moved, endless, tried = _search(backend, evaluate, path.at, direction, first, path.moving)
@@ -135,8 +136,8 @@ def climb(
         estimate = curvature.inverse_hessian(xp)
         seen = see(at, estimate, moved & curvature.known(xp), path.seen)
         gain = 0.5 * xp.sum(at.score * estimate.product(at.score), axis=-1)
-        # A path ends where a Newton step would raise the log density by no more, or by no more than its rounding. So
-        # little, since what a path has not yet seen of a wide coordinate makes this too small, by orders of magnitude.
+        # A path ends if a Newton step would raise the log density by no more than 1e-10, or than its rounding error.
+        # The bound is small because an unexplored wide coordinate makes the estimate too small by orders of magnitude.
         least = xp.clip(float(xp.finfo(x.dtype).eps) * xp.abs(at.log_density), min=1e-10)
         there = curvature.known(xp) & ~(gain > least)
         found = (estimate.sd, estimate.vectors, estimate.values)
@@ -152,7 +153,7 @@ def climb(
 
 
 class _Search(NamedTuple):
-    """A line search: the step to try, those between which the right one lies, whether it goes on, and what it found."""
+    """Line search: the step to try, its bracket, whether the search continues, and its result."""
 
     step: Array
     low: Array
@@ -195,5 +196,5 @@ def _search(
 
 
 def chosen(xp: Any, where: Array, new: tree.Tree, old: tree.Tree) -> Any:
-    """Leaves of `new` for the paths for which `where` ``(paths, 1)`` holds, else of `old`."""
+    """Return the leaves of `new` for the paths for which `where` ``(paths, 1)`` holds, otherwise of `old`."""
     return tree.map(lambda a, b: xp.where(where[(..., *(None,) * (a.ndim - 2))], a, b), new, old)

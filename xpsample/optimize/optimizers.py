@@ -1,7 +1,7 @@
-"""First-order optimisers over trees of parameters, in optax's form: ``init(parameters)``, ``update(gradients, ...)``.
+"""First-order optimizers over trees of parameters, in optax's form: ``init(parameters)``, ``update(gradients, ...)``.
 
-``update`` gives what to add to the parameters. With JAX arrays an optax optimiser can take the place of these, and with
-torch tensors ``xpsample_torch.from_optim.optimizer`` makes one of an optimiser of torch.
+``update`` returns the change of the parameters. With JAX arrays an optax optimizer can be used instead, and with torch
+tensors ``xpsample_torch.from_optim.optimizer`` wraps an optimizer of torch.
 """
 
 import math
@@ -18,31 +18,31 @@ from xpsample.core.tree import dtype_name
 
 
 class Optimizer(Protocol):
-    """What a kernel or a training asks of an optimiser."""
+    """Interface of the optimizers that kernels and trainings use."""
 
     def init(self, parameters: tree.Tree, /) -> tree.Tree:
-        """The state at the first parameters: a tree of arrays, or None."""
+        """Return the state at the first parameters: a tree of arrays, or None."""
 
     def update(self, gradients: tree.Tree, state: tree.Tree, parameters: tree.Tree, /) -> tuple[tree.Tree, tree.Tree]:
         """(what to add to the parameters, new state)."""
 
 
 def check_optimizer(name: str, value: Any) -> Any:
-    """A value with ``init`` and ``update``, such as `SGD` or an optax optimiser."""
+    """A value with ``init`` and ``update``, such as `SGD` or an optax optimizer."""
     if isinstance(value, type) or not all(callable(getattr(value, part, None)) for part in ("init", "update")):
         raise HyperparameterError(
-            f"{name} must have init and update, such as SGD(0.01); got {given(value)}: for those of torch.optim, take "
-            "xpsample_torch.from_optim.optimizer"
+            f"{name} must have init and update, such as SGD(0.01), got {given(value)}. For torch.optim, "
+            "use xpsample_torch.from_optim.optimizer."
         )
     return value
 
 
 def first_parameters(parameters: tree.Tree) -> tree.Tree:
-    """A copy of the parameters that an optimiser starts from; all of them are arrays of floating numbers."""
+    """A copy of the parameters that an optimizer starts from; all of them are arrays of floating numbers."""
     for path, leaf in tree.items(parameters):
         if not is_array(leaf) or not dtype_name(leaf).startswith("float"):
             raise HyperparameterError(
-                f"an optimiser moves a tree of floating arrays; {path or 'the parameter'} is {given(leaf)}: keep apart "
+                f"an optimizer moves a tree of floating arrays; {path or 'the parameter'} is {given(leaf)}: keep apart "
                 "what is fixed, as from_module.parameters and equinox.partition do"
             )
     return tree.map(lambda leaf: 1 * leaf, parameters)
@@ -54,7 +54,7 @@ class SGD(FrozenDataclass, eq=True):
     Parameters
     ----------
     learning_rate : float
-        Positive, in units of theta squared over those of the loss.
+        Positive, in units of theta squared per unit of the loss.
     momentum : float
         In [0, 1).
     """
@@ -83,7 +83,7 @@ class AdamState(NamedTuple):
 
 
 class Adam(FrozenDataclass, eq=True):
-    """Adam (Kingma & Ba 2015), with its bias correction; the defaults are those of optax.
+    """Adam (Kingma & Ba 2015), with its bias correction and optax's defaults.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Adam(FrozenDataclass, eq=True):
 
 
 class Clipped(FrozenDataclass, eq=True):
-    """Another optimiser, whose gradients are first scaled down to a global norm if they exceed it.
+    """Another optimizer, whose gradients are first scaled down to a global norm if they exceed it.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Clipped(FrozenDataclass, eq=True):
     runs: int = count(default=0, ge=0)
 
     def init(self, parameters: tree.Tree) -> tree.Tree:
-        """The optimiser's own state."""
+        """The optimizer's own state."""
         return self.optimizer.init(parameters)
 
     def update(self, gradients: tree.Tree, state: tree.Tree, parameters: tree.Tree) -> tuple[tree.Tree, tree.Tree]:
@@ -153,7 +153,7 @@ class Clipped(FrozenDataclass, eq=True):
 
 
 class AverageState(NamedTuple):
-    """The average so far, the sum (0-d) of its weights, and the state of the optimiser inside."""
+    """The average so far, the sum (0-d) of its weights, and the state of the optimizer inside."""
 
     average: tree.Tree
     total: Array
@@ -161,10 +161,10 @@ class AverageState(NamedTuple):
 
 
 class Averaged(FrozenDataclass, eq=True):
-    """Another optimiser, and beside it an exponential moving average of the parameters that it reaches.
+    """Another optimizer, plus an exponential moving average of the parameters that it reaches.
 
     The average is ``sum_k decay^(n - k) theta_k`` after n steps, divided by the sum of those weights: the first
-    parameters have none. The optimiser's steps stay what they are. `fit` gives the average as its result; in the state
+    parameters have none. The optimizer's steps stay what they are. `fit` gives the average as its result; in the state
     of `SOSMC` and `PCD` it is ``state.optimizer.average``.
 
     Parameters
@@ -197,7 +197,7 @@ class Averaged(FrozenDataclass, eq=True):
     def update(
         self, gradients: tree.Tree, state: AverageState, parameters: tree.Tree
     ) -> tuple[tree.Tree, AverageState]:
-        """The optimiser's step; the parameters after it enter the average."""
+        """The optimizer's step; the parameters after it enter the average."""
         updates, inner = self.optimizer.update(gradients, state.optimizer, parameters)
         total = self.decay * state.total + 1.0
         average = tree.map(lambda a, p, u: a + (p + u - a) / total, state.average, parameters, updates)
@@ -205,23 +205,23 @@ class Averaged(FrozenDataclass, eq=True):
 
 
 class CosineState(NamedTuple):
-    """The decayed optimiser's state, and the number (0-d) of steps made."""
+    """The decayed optimizer's state, and the number (0-d) of steps made."""
 
     optimizer: tree.Tree
     step: Array
 
 
 class CosineDecay(FrozenDataclass, eq=True):
-    """Another optimiser, whose steps shrink to 0 as half a period of a cosine (Loshchilov & Hutter 2017, Eq. 5).
+    """Another optimizer, whose steps shrink to 0 as half a period of a cosine (Loshchilov & Hutter 2017, Eq. 5).
 
     Step t = 0, 1, ... is multiplied by ``(1 + cos(pi t / steps)) / 2``, and by 0 from t = ``steps`` on.
 
     Parameters
     ----------
     optimizer : Optimizer
-        Not an `Averaged`, which would average steps that are not made: ``Averaged(CosineDecay(...))``.
+        Optimizer, but not an `Averaged`, which would average steps that are not made: ``Averaged(CosineDecay(...))``.
     steps : int
-        Of the whole training.
+        Total number of training steps.
 
     Examples
     --------
@@ -244,11 +244,11 @@ class CosineDecay(FrozenDataclass, eq=True):
             )
 
     def init(self, parameters: tree.Tree) -> CosineState:
-        """The optimiser's own state, and no step made."""
+        """The optimizer's own state, and no step made."""
         return CosineState(self.optimizer.init(parameters), 0.0 * _one(tree.leaves(parameters)[0]))
 
     def update(self, gradients: tree.Tree, state: CosineState, parameters: tree.Tree) -> tuple[tree.Tree, CosineState]:
-        """One step of the optimiser, made shorter."""
+        """One step of the optimizer, made shorter."""
         updates, inner = self.optimizer.update(gradients, state.optimizer, parameters)
         xp = array_namespace(state.step)
         scale = xp.where(
@@ -258,7 +258,7 @@ class CosineDecay(FrozenDataclass, eq=True):
 
 
 def to_use(parameters: tree.Tree, state: tree.Tree) -> tree.Tree:
-    """The parameters that are the result, from those of an optimiser and its state: their average, if it has one."""
+    """Return the resulting parameters of an optimizer and its state: their average, if it has one."""
     return state.average if isinstance(state, AverageState) else parameters
 
 

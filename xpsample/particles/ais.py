@@ -31,8 +31,9 @@ from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
 
 AT_FIRST = 100
-"""Steps of a pilot at beta = 0, on the way from its starts to the initial distribution; some times as many where that
-is what the rules need."""
+"""Steps of a pilot at beta = 0, from its starts to the initial distribution; some multiple of them if the rules need
+more.
+"""
 
 
 class AISState(NamedTuple):
@@ -49,7 +50,7 @@ class AISState(NamedTuple):
         return self.base.point.base
 
     def findings(self) -> list[Finding]:
-        """Whether the end of the ladder was reached, and whether the weights say what they estimate."""
+        """Check if the end of the ladder was reached, and if the weights support an estimate."""
         steps, ladder = int(self.n), to_host(self.betas)
         left = max(0, len(ladder) - 1 - steps)
         on_the_way = judge_annealing("beta", float(ladder[len(ladder) - 1 - left]), 1.0, left)
@@ -72,9 +73,9 @@ class AIS(Piloted):
     base : Kernel
         It must leave its target invariant. Unadjusted and repellent ones are refused, for which the weights would be
         wrong, and `ParallelTempering`, whose hot rungs would lag behind. Its hyperparameters may have a value for each
-        step, with one more axis than the chains have, in front. What is left out is tuned so in a pilot: a run of
+        step, with one more axis than the chains have, in front. Unset hyperparameters are tuned by a pilot: a run of
         `TemperedSMC` over the same ladder, with 100 particles for each group of chains. Its starts and its noise are
-        its own, so that the weights are as unbiased as with any kernel that is fixed beforehand.
+        independent, so the weights are as unbiased as with any kernel that is fixed beforehand.
     betas : sequence of float
         From 0 to 1, never decreasing. A value given k times is used for k steps.
     approximate : bool
@@ -83,7 +84,7 @@ class AIS(Piloted):
 
     See Also
     --------
-    TemperedSMC : Resamples on the way.
+    TemperedSMC : Resamples between temperatures.
     log_normalizer : Reads the estimate.
     annealing_ladder : Temperatures.
 
@@ -202,8 +203,8 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     logs = to_host(log_weights).astype(np.float64).ravel()
     if logs.size < 2 or not np.all(logs < math.inf) or np.max(logs) == -math.inf:
         raise TraceError(
-            f"log weights must be two or more, below infinity, one of them finite; got {logs}. Where all are -inf, no "
-            "particle has a positive density under the target: take an initial distribution that reaches its support"
+            f"at least two log weights are needed, all below infinity and one of them finite; got {logs}. If all are "
+            "-inf, no particle is in the target's support. Use an initial distribution that reaches it."
         )
     top = np.max(logs)
     weights = np.exp(logs - top)

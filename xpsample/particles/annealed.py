@@ -29,7 +29,7 @@ from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget
 from xpsample.targets.point import Capability, Costs, Point
 
 ROUNDING = 1e-4
-"""How far a ladder may go beyond the levels that a target knows, as a share of them."""
+"""Largest excess of a ladder over the levels that a target knows, as a share of them."""
 
 
 class AnnealedState(NamedTuple):
@@ -46,7 +46,7 @@ class AnnealedState(NamedTuple):
         return self.base.point.base
 
     def findings(self) -> list[Finding]:
-        """Whether the last level was reached."""
+        """Check if the last level was reached."""
         steps, ladder = int(self.n), to_host(self.sigmas)
         left = max(0, len(ladder) - steps)
         return judge_annealing("noise level", float(ladder[len(ladder) - 1 - left]), float(ladder[-1]), left)
@@ -58,23 +58,23 @@ class Annealed(Kernel[AnnealedState, Info]):
     Step n makes ``steps`` steps of the base kernel on the target at noise level ``sigmas[n]``, or at the last level
     after the end of the ladder. The target's `data` are a dict; each step sets its entry ``"sigma"``, 0-d. A
     ``Target(None, score=lambda x, data: ..., data={"sigma": np.asarray(1.0), ...})`` is enough for an unadjusted base
-    kernel and, with an ``acceptance``, for an adjusted one. Where the data have an entry ``"levels"``, (n,), the ladder
+    kernel and, with an ``acceptance``, for an adjusted one. If the data have an entry ``"levels"``, (n,), the ladder
     must not go beyond the largest and the smallest of them.
 
-    The base kernel moves ``y = x / unit``, where the unit is ``units[n]`` or, by default, the level itself. So one step
-    size serves all levels: `ULA` and `MALA` of step size c make steps of ``c sigma^2`` in x. Song & Ermon's steps
-    ``alpha_i = epsilon sigma_i^2 / sigma_L^2`` are ``c = epsilon / (2 sigma_L^2)``. The steps ``2 (tau sigma_i)^2`` of
-    Song et al. (2021), with a "signal-to-noise ratio" tau, are ``c = 2 tau^2``.
+    The base kernel moves ``y = x / unit``, where the unit is ``units[n]`` or, by default, the level itself. One step
+    size therefore serves all levels: `ULA` and `MALA` of step size c make steps of ``c sigma^2`` in x. Song & Ermon's
+    steps ``alpha_i = epsilon sigma_i^2 / sigma_L^2`` are ``c = epsilon / (2 sigma_L^2)``. The steps
+    ``2 (tau sigma_i)^2`` of Song et al. (2021), with a "signal-to-noise ratio" tau, are ``c = 2 tau^2``.
 
     Parameters
     ----------
     base : Kernel
-        What it remembers beside its position is in units of the level. `ParallelTempering`, whose hot rungs would lag
+        Its memory other than the position is in units of the level. `ParallelTempering`, whose hot rungs would lag
         behind, is refused.
     sigmas : sequence of float
         Noise levels, positive and never increasing, in units of x. `geometric_ladder` makes them.
     steps : int
-        Of the base kernel at each level, at least 1.
+        Number of steps of the base kernel at each level, at least 1.
     units : sequence of float, optional
         Positive, one for each level, in units of x.
 
@@ -105,7 +105,7 @@ class Annealed(Kernel[AnnealedState, Info]):
     )
 
     def __check_init__(self) -> None:
-        check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step; take the kernel inside it"})
+        check_base("Annealed", self.base, {Trait.MOVABLE: "levels change from step to step. Use the kernel inside it"})
         check_given("Annealed", self.base)
         if any(a < b for a, b in pairwise(self.sigmas)):
             raise HyperparameterError(f"sigmas must never increase; got {self.sigmas}")
@@ -115,7 +115,7 @@ class Annealed(Kernel[AnnealedState, Info]):
             raise HyperparameterError(f"there must be a unit for each of the {levels} levels; got {units}")
 
     @declared
-    def traits(self) -> Trait:  # its targets are those of its own levels
+    def traits(self) -> Trait:  # its targets are its own levels
         return self.base.traits & Trait.STAYS_INSIDE
 
     @declared
@@ -170,7 +170,7 @@ class Annealed(Kernel[AnnealedState, Info]):
 
 @dataclass(frozen=True, eq=False)
 class Level(DerivedTarget):
-    """A target at one noise level, in units of its own: positions y = x / unit. Points carry the target's in `base`."""
+    """A target at one noise level, in its own units: positions y = x / unit. `base` holds the target's points."""
 
     target: BoundTarget
     unit: Array

@@ -1,4 +1,4 @@
-"""Batches of points beside the particles: rows of a data set, or new draws of a known distribution."""
+"""Batches of points used with the particles: rows of a data set, or new draws of a known distribution."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ class Batches(ABC):
 
 
 PREFIX = "batch_"
-"""Of the names of a batch's noise among a kernel's."""
+"""Prefix of the names of a batch's noise among a kernel's."""
 
 
 def batch_specs(batches: Batches, x: Array) -> Specs:
@@ -35,7 +35,7 @@ def batch_specs(batches: Batches, x: Array) -> Specs:
 
 
 def draw_batch(batches: Batches, xp: Any, x: Array, noise: Mapping[str, Array]) -> Array:
-    """The batch, (*runs, size, dim), from a kernel's noise, which holds that of `batch_specs`."""
+    """Return the batch, (*runs, size, dim), from a kernel's noise, which includes the noise of `batch_specs`."""
     own = {name.removeprefix(PREFIX): numbers for name, numbers in noise.items() if name.startswith(PREFIX)}
     return batches.draw(xp, x, own)
 
@@ -56,7 +56,7 @@ class RowBatches(Batches, FrozenDataclass):
     rows : array, shape (rows, dim), or (rows, *shape) such as images
         In the library and dtype of the particles.
     size : int, optional
-        Rows of a batch, which every run draws for itself, with replacement. All rows when not given.
+        Rows of a batch, drawn independently for each run, with replacement. All rows by default.
     """
 
     rows: Array

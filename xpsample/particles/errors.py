@@ -15,15 +15,15 @@ FEWEST_IN_TAIL = 5
 """Weights that a tail index is fitted to, at least: a fifth of 25."""
 
 LIGHT, LARGEST_INDEX = 0.25, 0.7
-"""Of a tail whose fourth moment is finite, and of one whose mean is told by a practical number of weights."""
+"""Tail index of a finite fourth moment, and the largest for which a practical number of weights gives the mean."""
 
 FEWEST_FAMILIES = 10
 """Start particles that the weighted ones descend from, in effect, for lineages to tell a variance."""
 
 NOISE_OF_LINEAGES = 1 / 8
-"""Of the share of pairs that are of one family: a variance below so much of it is noise, and this is stated."""
+"""Fraction of the share of same-family pairs below which a variance is noise; this bound is then reported."""
 
-MORE = "take more temperatures, moves that go further or more of them, or TemperedSMC, which resamples on the way"
+MORE = "use more temperatures, moves that go further or more of them, or TemperedSMC, which resamples"
 
 
 def ess_of(logs: np.ndarray) -> float:
@@ -35,8 +35,8 @@ def ess_of(logs: np.ndarray) -> float:
 def tail_index(logs: np.ndarray) -> float:
     """The index k of the Pareto distribution of the largest of n weights; their variance is finite where k < 0.5.
 
-    Of log weights (n,), n at least 25. Where
-    fewer than five are larger than the others, nothing is known, and it is the largest that will do.
+    Takes log weights (n,), with n at least 25. If fewer than five are larger than the others, nothing is known, and the
+    largest acceptable index is returned.
     """
     n = len(logs)
     m = math.ceil(min(n / 5, 3 * math.sqrt(n)))
@@ -51,12 +51,12 @@ def tail_index(logs: np.ndarray) -> float:
 
 
 def error_holds(logs: np.ndarray) -> bool:
-    """Whether the scatter of n weights, of logarithms (n,), one of them finite, tells the error of their mean.
+    """Return whether the scatter of n weights determines the error of their mean, from logarithms (n,), one finite.
 
-    It does where the weights are even (an ESS of half their number), or their tail is light (an index of at most 0.25).
-    Else the tail has an index of at most 0.7, and the logarithms spread by a mean square of at most log(n) / 2 above
-    their median: with normal logarithms of sd s, the weights that make the sum of squares are 2 s^2 above the mean,
-    where some of n come if ``n > exp(2 s^2)``.
+    It does if the weights are even (an ESS of half their number), or their tail is light (an index of at most 0.25).
+    Otherwise the tail must have an index of at most 0.7, and the logarithms spread by a mean square of at most log(n) /
+    2 above their median: with normal logarithms of sd s, the weights that make the sum of squares are 2 s^2 above the
+    mean, where some of n lie if ``n > exp(2 s^2)``.
     """
     n = len(logs)
     if ess_of(logs) >= 0.5 * n:
@@ -71,7 +71,7 @@ def error_holds(logs: np.ndarray) -> bool:
 def error_of_lineages(families: np.ndarray, resamplings: int) -> float:
     """The relative standard error of a product of mean weights, from the weight of each start particle's descendants.
 
-    These, (particles,), sum to 1, and there was a resampling at least.
+    The weights, (particles,), sum to 1, and there was at least one resampling.
     """
     particles, together = len(families), float(np.sum(families**2))
     if together * FEWEST_FAMILIES > 1:
@@ -81,7 +81,7 @@ def error_of_lineages(families: np.ndarray, resamplings: int) -> float:
 
 
 def judge_weights(logs: np.ndarray) -> list[Finding]:
-    """Whether log weights (*groups, n) of particles that have arrived say what they estimate, in the worst group."""
+    """Check if log weights (*groups, n) of particles at the target support an estimate, in the worst group."""
     n = logs.shape[-1]
     if n < 2 or np.any(np.isnan(logs)):
         return []
@@ -98,11 +98,11 @@ def judge_weights(logs: np.ndarray) -> list[Finding]:
 
 
 def judge_lost(lost: int, runs: int, particles: int) -> Finding:
-    """That in some runs no particle has a weight."""
+    """Finding that in some runs no particle has a weight."""
     where = "" if runs == 1 else f" in {lost} of {runs} runs"
     return Finding(
         "weights",
         f"none of {particles} particles has a positive density under the target{where}: all weights are 0",
         0.0,
-        "more steps do not help: take an initial distribution that reaches the target's support, or more particles",
+        "more steps do not help. Use an initial distribution that reaches the target's support, or more particles",
     )

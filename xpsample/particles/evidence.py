@@ -25,7 +25,7 @@ from xpsample.trace.recorders import Recorder
 from xpsample.trace.stored import StoredRows
 from xpsample.trace.trace import Trace
 
-INSIDE = "inside which the rung at beta = 0 stays, so that its normalising constant is not that of the initial target"
+INSIDE = "inside which the rung at beta = 0 stays, so its normalizing constant is not the initial target's"
 
 OFTEN = 1e-3
 """Share of the steps in which a proposal may have a density that is not finite."""
@@ -34,7 +34,7 @@ OFTEN = 1e-3
 class RungDensities(NamedTuple):
     """The ladder (rungs,), and the log density of every rung's position, (draw, *chains, rungs).
 
-    Not tempered; on a `Bridge`, less that of its initial target.
+    Not tempered; on a `Bridge`, minus the log density of its initial target.
     """
 
     betas: Array
@@ -70,7 +70,7 @@ class Rungs(Recorder, eq=True):
             )
         if target.constrained:
             raise CapabilityError(
-                f"Rungs is for targets without hard constraints, {INSIDE}: take TemperedSMC or AIS, or a Model whose "
+                f"Rungs is for targets without hard constraints, {INSIDE}. Use TemperedSMC or AIS, or a Model whose "
                 "parameters have bounded spaces, such as Positive()"
             )
         return state.betas
@@ -99,8 +99,8 @@ def tempering_log_normalizer(trace: Trace, initial_log_normalizer: float = 0.0) 
     Parameters
     ----------
     trace : Trace
-        Of `ParallelTempering` with a ladder that ends in 0, on a `Bridge` or on a finite space, with the recorder
-        `Rungs`. Axes of chains but the last are groups, with an estimate each.
+        Trace of `ParallelTempering` with a ladder that ends in 0, on a `Bridge` or on a finite space, with the recorder
+        `Rungs`. All chain axes but the last are groups, with an estimate each.
     initial_log_normalizer : float
         log of the integral (or sum) of the density at beta = 0: of the bridge's initial target, or the log of the
         number of states. The target's density must be positive wherever that one is.
@@ -109,19 +109,19 @@ def tempering_log_normalizer(trace: Trace, initial_log_normalizer: float = 0.0) 
     -------
     TemperingLogNormalizer
         ``stepping_stones`` is the sum of the logs of the mean weights from each rung to the next colder one. It is
-        consistent on every ladder; take it. ``thermodynamic`` is the integral of the mean log density along the ladder,
-        by the trapezoidal rule with a correction by the variances, whose size is added to the standard error for what
-        the rule leaves out where rungs are far apart. Standard errors are of the whole sum, from its autocorrelation
-        along the chains. That of the stepping stones is infinite where a rung's weights do not tell it, as in
-        `log_normalizer`.
+        consistent on every ladder and recommended. ``thermodynamic`` is the integral of the mean log density along the
+        ladder, by the trapezoidal rule with a correction by the variances, whose size is added to the standard error
+        for the error of the rule if rungs are far apart. Standard errors refer to the whole sum, from its
+        autocorrelation along the chains. The standard error of the stepping stones is infinite if a rung's weights do
+        not determine it, as in `log_normalizer`.
 
     Raises
     ------
     HyperparameterError
         If the ladder does not end in 0.
     TraceError
-        If the run did not record `Rungs`, was made in shards, each of which has a ladder of its own, or diverged in
-        more than a thousandth of its steps: where the density is 0, no rung has been.
+        If the run did not record `Rungs`, was sharded (each shard has a separate ladder), or diverged in more than a
+        thousandth of its steps: no rung has visited regions of density 0.
     CapabilityError
         If the kernel inside does not leave its target invariant.
 
@@ -148,7 +148,7 @@ def tempering_log_normalizer(trace: Trace, initial_log_normalizer: float = 0.0) 
     >>> bool(abs(found.value - np.log(1 / 9)) < 4 * found.standard_error)
     True
     """
-    check_instance("trace", trace, Trace, "that of a ParallelTempering run")
+    check_instance("trace", trace, Trace, "the trace of a ParallelTempering run")
     initial_log_normalizer = check_number("initial_log_normalizer", initial_log_normalizer)
     betas, density = _along_the_ladder(trace)
     # (draw, chain, *groups, pair): log weights from the hotter rung of each pair to the colder one, of both its rungs.
@@ -163,18 +163,18 @@ def _along_the_ladder(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """The ladder, and the log densities (draw, chain, *groups, rungs) on the host, once they are fit for use."""
     found = trace.recorded.get("rungs")
     if "shards" in trace.metadata:
-        raise TraceError("each shard of a run has a ladder of its own: run without shards")
+        raise TraceError("each shard of a run has a separate ladder. Run without shards.")
     if found is None:
         raise TraceError("the run recorded no densities of its rungs: run again with recorders=(Draws(), Rungs())")
     if not trace.metadata["diagnosis"]["adjusted"]:
         raise CapabilityError(
-            "the kernel inside ParallelTempering does not leave its target invariant: take one that accepts or rejects"
+            "the kernel inside ParallelTempering does not leave its target invariant. Use one that accepts or rejects."
         )
     diverged = np.mean(trace.run_statistics.diverged) / max(trace.run_statistics.steps, 1)
     if diverged > OFTEN:
         raise TraceError(
-            f"{diverged:.1%} of the steps diverged: where that is at a hard bound, {INSIDE}, take TemperedSMC or AIS, "
-            "or bounded spaces; else smaller steps"
+            f"{diverged:.1%} of the steps diverged. If that is at a hard bound, {INSIDE}, use TemperedSMC or AIS, "
+            "or bounded spaces; otherwise use smaller steps."
         )
     betas = to_host(found.betas).astype(np.float64)
     if betas[-1] != 0:

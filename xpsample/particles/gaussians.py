@@ -1,4 +1,4 @@
-"""Positions drawn from a mixture of Gaussians, each found on a path of its own, and weighted by the target."""
+"""Positions drawn from a mixture of Gaussians, one per optimization path, and weighted by the target."""
 
 import math
 from abc import abstractmethod
@@ -34,7 +34,7 @@ from xpsample.targets.start import Plain, StartMethod, chain_axes
 from xpsample.targets.target import AbstractTarget, check_target
 
 NORMALS_OF_PATHS, NORMALS_OF_DRAWS, CHOICE = range(3)
-"""What is drawn by one seed, each independent of the others."""
+"""Streams drawn from one seed, independent of each other."""
 
 
 class Gaussians(NamedTuple):
@@ -50,7 +50,7 @@ class Gaussians(NamedTuple):
     elbo: Array
 
     def covariances(self) -> LowRankCovariance | DenseCovariance:
-        """Those of all paths."""
+        """Covariances of all paths."""
         return LowRankCovariance(*self.covariance) if len(self.covariance) > 1 else dense_covariance(self.covariance[0])
 
 
@@ -63,18 +63,18 @@ class Approximation:
     Attributes
     ----------
     means : array, shape (paths, dim)
-        Of the Gaussian of each path that led to one.
+        Mean of the Gaussian of each path that led to one.
     covariances : LowRankCovariance or DenseCovariance
-        Theirs, ``(paths, ...)``.
+        Their covariances, ``(paths, ...)``.
     elbos : numpy.ndarray, shape (paths,)
-        The evidence lower bound of each: a log normalising constant that is too small by the divergence of the Gaussian
-        from the target. Where draws have density 0 it is that of the Gaussian cut to the others.
+        The evidence lower bound of each: a log normalizing constant that is too small by the divergence of the Gaussian
+        from the target. If some draws have density 0, it refers to the Gaussian restricted to the others.
     draws : array, shape (n, dim)
-        As many from each.
+        The same number of draws from each Gaussian.
     log_weights : numpy.ndarray, shape (n,)
-        Log density of the target minus that of the mixture.
+        Log density of the target minus the log density of the mixture.
     evaluations : Evaluations
-        Of the user's functions, all paths and draws together.
+        Evaluations of the user's functions, all paths and draws together.
     left_out : int
         Paths that led to no Gaussian.
     """
@@ -89,12 +89,12 @@ class Approximation:
 
     @property
     def mean(self) -> Array:
-        """That of the path with the largest ELBO, (dim,)."""
+        """Mean of the Gaussian with the largest ELBO, (dim,)."""
         return self.means[int(np.argmax(self.elbos)), :]
 
     @property
     def covariance(self) -> Any:
-        """That of the path with the largest ELBO, as kernels take it: a `LowRankCovariance`, or an array (dim, dim)."""
+        """Covariance of the Gaussian with the largest ELBO: a `LowRankCovariance`, or an array (dim, dim)."""
         best, every = int(np.argmax(self.elbos)), self.covariances
         if isinstance(every, LowRankCovariance):
             return LowRankCovariance(every.sd[best, 0, :], every.vectors[best, :, :], every.values[best, 0, :])
@@ -137,7 +137,7 @@ class Approximation:
                     f"the k-hat of the start positions' weights is {k:.2g}, above 0.7: the Gaussians of {paths} paths "
                     "miss some of the target",
                     k,
-                    "warm up from them as from any start, and do not take the weights or log_normalizer for an answer; "
+                    "warm up from them as from any start, and do not use the weights or log_normalizer as a result; "
                     "more paths, or a wider scale for where they begin, may find the rest",
                 )
             )
@@ -164,7 +164,7 @@ class Approximation:
         if self.usable < math.prod(axes):
             raise PositionError(
                 f"{math.prod(axes)} chains need as many draws of positive density, and {self.usable} of "
-                f"{len(self.log_weights)} are: take a method with more draws"
+                f"{len(self.log_weights)} are. Use a method with more draws."
             )
         keys = self.log_weights + _generator(seed, CHOICE).gumbel(size=len(self.log_weights))
         chosen = np.argsort(-keys, kind="stable")[: math.prod(axes)]
@@ -175,7 +175,7 @@ class Approximation:
 
 
 class ByGaussians(StartMethod, FrozenDataclass, eq=True):
-    """Start positions from Gaussians, each found on a path of its own."""
+    """Start positions from Gaussians, one per optimization path."""
 
     paths: int = count(default=8)
     steps: int = count(default=200)
@@ -191,7 +191,7 @@ class ByGaussians(StartMethod, FrozenDataclass, eq=True):
         ----------
         target : AbstractTarget
         x0 : array, shape (paths, dim), or mapping
-            Where the paths begin, as `sample` takes it. Their number counts, and `paths` does not.
+            Initial positions of the paths, as for `sample`. Their number overrides `paths`.
         seed : int
             The same approximation on every library, to rounding.
 
@@ -235,7 +235,7 @@ class ByGaussians(StartMethod, FrozenDataclass, eq=True):
 
     @abstractmethod
     def _gaussians(self, bound: BoundTarget, x: Array, seed: int) -> tuple[Gaussians, Evaluations]:
-        """Those of paths that begin at x, ``(paths, 1, dim)``, and what they took."""
+        """Return the Gaussians of paths that begin at x, ``(paths, 1, dim)``, and the evaluations used."""
 
 
 def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evaluations, left_out: int) -> Approximation:
@@ -277,7 +277,8 @@ def _weighed(bound: BoundTarget, found: Gaussians, normals: Array, spent: Evalua
 def lower_bound(xp: Any, log_p: Array, log_q: Array) -> Array:
     """The evidence lower bound of each path, ``(paths, 1)``, by draws from q with their log densities ``(paths, n)``.
 
-    Where p is 0 at some it is that of q cut to the others, whose share makes up for its larger density.
+    If p is 0 at some draws, the bound refers to q restricted to the others, whose share compensates for its larger
+    density.
     """
     inside = xp.isfinite(log_p)
     count = xp.sum(xp.astype(inside, log_p.dtype), axis=-1, keepdims=True)
@@ -293,7 +294,7 @@ def normals_like(x: Array, shape: tuple[int, ...], seed: int, what: int) -> Arra
 
 
 def ascent(bound: BoundTarget) -> Callable[[Array], Ascent]:
-    """What `climb` asks of a target."""
+    """Return the function of a target that `climb` needs."""
 
     def evaluate(x: Array) -> Ascent:
         point = bound.evaluate(x)
@@ -303,7 +304,7 @@ def ascent(bound: BoundTarget) -> Callable[[Array], Ascent]:
 
 
 def no_gaussian(left_out: int, paths: int) -> Finding:
-    """That paths led to no Gaussian."""
+    """Finding that paths led to no Gaussian."""
     rest = "the start positions are random ones" if left_out == paths else "the other paths found the start positions"
     return Finding(
         "paths",

@@ -41,15 +41,15 @@ def geometric_ladder(rungs: int, hottest: float) -> tuple[float, ...]:
 
 
 def annealing_ladder(state: TemperingState, rungs: int) -> tuple[float, ...]:
-    """Inverse temperatures from 0 to 1 for `AIS` and `TemperedSMC`, by what parallel tempering met on its way.
+    """Inverse temperatures from 0 to 1 for `AIS` and `TemperedSMC`, estimated from a run of parallel tempering.
 
-    They are equal parts of the communication barrier, linear between the rungs of the tempering's ladder. Where log
+    They are equal parts of the communication barrier, linear between the rungs of the tempering's ladder. If log
     density ratios are normal, the log weights then change by the same standard deviation at every step.
 
     Parameters
     ----------
     state : TemperingState
-        Of a run whose ladder ended in 0, on the same target (a `Bridge`, or on a finite space).
+        State of a run whose ladder ended in 0, on the same target (a `Bridge`, or on a finite space).
     rungs : int
         At least 2; as many as annealing makes steps, and one.
 

@@ -21,10 +21,10 @@ NEAR = 0.1
 class Laplace(ByGaussians, eq=True):
     """Start positions by Laplace's method: weighted draws from Gaussians at the modes.
 
-    L-BFGS climbs the log density from each of some random starts. Where a path ends at a mode, its Gaussian has the
-    mode as its mean (one Newton step from the end, to be exact) and the inverse of the negative Hessian there as its
-    covariance. That takes dim Hessian-vector products, and dim^2 numbers for each path. A path whose end is no mode is
-    left out: of a density that rises without end, such as a hierarchical model's in its scale, take `Pathfinder`.
+    L-BFGS climbs the log density from each of some random starts. If a path ends at a mode, its Gaussian has the mode
+    as its mean (one Newton step from the end, to be exact) and the inverse of the negative Hessian there as its
+    covariance. This requires dim Hessian-vector products, and dim^2 numbers for each path. A path whose end is no mode
+    is discarded: for a density that rises without end, such as a hierarchical model's in its scale, use `Pathfinder`.
 
     With `fit` it gives the mode, and a covariance for `RWM`, `MALA` or `IndependentMH`, its inverse for ``HMC(mass=)``,
     and a first evidence, ``log_normalizer``, by the weights of the draws.
@@ -42,8 +42,8 @@ class Laplace(ByGaussians, eq=True):
 
     See Also
     --------
-    Pathfinder : Gaussians on the way, which need no mode and no Hessian.
-    start : Takes it as its `method`.
+    Pathfinder : Gaussians along the paths, which need no mode and no Hessian.
+    start : Uses it as its `method`.
 
     Examples
     --------
@@ -85,8 +85,9 @@ class Laplace(ByGaussians, eq=True):
 
 
 def _at_modes(x: np.ndarray, score: np.ndarray, hessian: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Means, roots of the covariances, halves of their log determinants, and 0 for the paths that end at a mode, else
-    -inf. On the host, in float64."""
+    """Means, roots of the covariances, halves of their log determinants, and 0 for the paths that end at a mode,
+    otherwise -inf. On the host, in float64.
+    """
     precision = -0.5 * (hessian + np.swapaxes(hessian, -1, -2))
     squares = np.diagonal(precision, axis1=-2, axis2=-1)
     fine = np.all(np.isfinite(precision), axis=(-2, -1)) & np.all(squares > 0, axis=-1)

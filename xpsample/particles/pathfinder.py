@@ -1,4 +1,4 @@
-"""Pathfinder: Gaussians on the way to a mode (Zhang, Carpenter, Gelman & Vehtari 2022)."""
+"""Pathfinder: Gaussians along the path to a mode (Zhang, Carpenter, Gelman & Vehtari 2022)."""
 
 import math
 from typing import Any
@@ -26,12 +26,13 @@ LOOKS = 10
 
 
 class Pathfinder(ByGaussians, eq=True):
-    """Start positions by Pathfinder: weighted draws from the best Gaussians on the way to modes.
+    """Start positions by Pathfinder: weighted draws from the best Gaussians along the paths to modes.
 
     From each of some random starts L-BFGS climbs the log density. Each point x of a path, with the inverse Hessian H
-    that the path has learned so far, gives a Gaussian of mean ``x + H score(x)`` and covariance H. The one whose
-    evidence lower bound is largest, by 10 draws, is the path's (Algorithm 1 of [1]_). Start positions are draws from
-    those of all paths, chosen by their weights (Algorithm 2). A path need not end at a mode, and there need be none.
+    that the path has learned so far, gives a Gaussian of mean ``x + H score(x)`` and covariance H. The Gaussian with
+    the largest evidence lower bound, from 10 draws, is the path's (Algorithm 1 of [1]_). Start positions are draws from
+    the Gaussians of all paths, chosen by their weights (Algorithm 2). A path need not end at a mode, and there need be
+    none.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class Pathfinder(ByGaussians, eq=True):
     steps : int
         The most of a path: one that goes up without end stops there.
     history : int
-        Moves of a path that its H is made of: it has up to twice as many directions beside its diagonal.
+        Number of moves of a path from which H is built: H has its diagonal and up to twice as many directions.
     draws : int
         From the Gaussians, all together. `start` takes ten for each chain where that is more.
 
@@ -51,10 +52,11 @@ class Pathfinder(ByGaussians, eq=True):
 
     Notes
     -----
-    It differs from the paper. A draw's weight is the target's density over that of the mixture of all Gaussians, not
-    over that of its own: two modes then have their shares, however many paths found each. No draw is chosen twice:
-    chains are apart even where few draws have all the weight. L-BFGS moves by the same H that the Gaussians have, whose
-    diagonal is the paper's. All Gaussians of a path are compared on the same normals.
+    It differs from the paper. A draw's weight is the target's density divided by the density of the mixture of all
+    Gaussians, not of the Gaussian it came from: two modes then have their correct shares, regardless of how many paths
+    found each. No draw is chosen twice: chains are apart even where few draws have all the weight. L-BFGS moves by the
+    same H that the Gaussians have, whose diagonal is the paper's. All Gaussians of a path are compared on the same
+    normals.
 
     References
     ----------

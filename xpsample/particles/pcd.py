@@ -39,7 +39,7 @@ class PCDState(NamedTuple):
     loss: Array
 
     def findings(self) -> list[Finding]:
-        """Whether the training has run away."""
+        """Check if the training has diverged."""
         leaves = [to_host(leaf) for _, leaf in tree.items(self.parameters)]
         return judge_training(leaves, to_host(self.point.x), float(to_host(self.loss)))
 
@@ -55,9 +55,10 @@ class PCD(Kernel[PCDState, Info]):
     Parameters
     ----------
     data : Batches
-        Of the data; each update draws one.
+        Batches of the data; each update draws one.
     optimizer : Optimizer
-        Of `xpsample.optimize`, or an optax one for JAX arrays, or one of `from_optim` for torch tensors.
+        An optimizer of `xpsample.optimize`, an optax optimizer for JAX arrays, or one of `from_optim` for torch
+        tensors.
     step_size : float
         gamma, in units of x squared.
     steps : int
@@ -69,7 +70,7 @@ class PCD(Kernel[PCDState, Info]):
     low, high : float
         The box, the same in all coordinates.
     energy_penalty : float
-        Factor of the mean of U^2 over the data plus that over the block.
+        Factor of the mean of U^2 over the data plus its mean over the block.
     gradient_penalty : float
         Factor of the mean of ``(|score| - 1)^2`` over the data. If it is positive, the gradient in the parameters goes
         through the score, which is best analytic.
@@ -97,9 +98,9 @@ class PCD(Kernel[PCDState, Info]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "PCD needs a step_size: its moves are those of ULA on a target that changes at every update, and no "
-                "acceptance tells how biased they are. One that ULA is tuned to on the first target, or smaller, is a "
-                "start: sample(target, ULA(), ...).kernel.step_size"
+                "PCD needs a step_size: its ULA moves have a target that changes at every update, and no "
+                "acceptance measures their bias. Start with the step size ULA is tuned to on the first target: "
+                "sample(target, ULA(), ...).kernel.step_size"
             )
         if not self.low < self.high or (self.refresh and not math.isfinite(self.high - self.low)):
             raise HyperparameterError(

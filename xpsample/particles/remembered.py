@@ -1,4 +1,4 @@
-"""Whether moves are enough: what particles at one temperature still have of the temperatures before.
+"""Check of the number of moves: how strongly particles at one temperature remember the temperatures before.
 
 Source: the asymptotic variance of sequential Monte Carlo, a sum over its steps (Del Moral, Doucet & Jasra 2006); the
 correlation of particles before and after their moves, as in Buchholz, Chopin & Jacob (2021).
@@ -15,23 +15,23 @@ from xpsample.diagnostics.findings import Finding
 from xpsample.particles.weights import Weights
 
 LARGEST_VARIANCE = 0.2
-"""Of an estimate of Z, relative: an error of 0.45, and a logarithm that is 0.1 or more too low."""
+"""Largest relative variance of an estimate of Z: an error of 0.45, and a logarithm that is 0.1 or more too low."""
 
 BY_MOVES = 2.0
-"""How often larger than with perfect moves a variance is for which moves are to blame."""
+"""Ratio of a variance to the variance with perfect moves above which the moves are to blame."""
 
 LARGEST_EXPONENT = 40.0
-"""Of a number that is finite in float32."""
+"""Largest exponent of a number that is finite in float32."""
 
 
 class Remembered(NamedTuple):
-    """An inverse temperature that lags behind that of the particles, as far as their moves forget; (*runs) each.
+    """An inverse temperature that lags behind the particles', as far as their moves forget; (*runs) each.
 
-    ``beta`` and ``log_normalizer`` follow those of the particles: over the moves of a temperature, the particles keep
+    ``beta`` and ``log_normalizer`` follow the particles' values: over the moves of a temperature, the particles keep
     the share of the distance that their log density ratios are correlated by. A step weighs the particles as if all
     temperatures since ``beta`` were one step. The chi-squared divergences of these steps, divided by the number of
-    particles, sum to ``variance``, a relative variance of the estimate of Z. ``least`` is that of moves that forget
-    all.
+    particles, sum to ``variance``, a relative variance of the estimate of Z. ``least`` is the variance with moves that
+    forget everything.
     """
 
     beta: Array
@@ -41,13 +41,13 @@ class Remembered(NamedTuple):
 
     @classmethod
     def nothing(cls, zero: Array) -> "Remembered":
-        """Of exact draws at inverse temperature 0, from zeros (*runs)."""
+        """Return the record for exact draws at inverse temperature 0, from zeros (*runs)."""
         return cls(zero, zero, zero, zero)
 
     def weighed(self, xp: Any, before: Weights, after: Weights, by: Array, beta: Array, ratio: Array) -> "Remembered":
         """After a step by `by` to `beta`, (*runs, 1), which weighed particles of log density ratios (*runs, particles).
 
-        The divergence of f_beta from f_b is that of ``E_beta[(f_1 / f_0)^(beta - b)] Z_b / Z_beta`` from 1.
+        The divergence of f_beta from f_b is the divergence of ``E_beta[(f_1 / f_0)^(beta - b)] Z_b / Z_beta`` from 1.
         """
         since, gained = beta[..., 0] - self.beta, after.log_normalizer - self.log_normalizer
         variance = self.variance + _divergence(xp, after, ratio, since, gained, by[..., 0])
@@ -79,8 +79,8 @@ def _divergence(xp: Any, weights: Weights, ratio: Array, since: Array, gained: A
 def _kept(xp: Any, logs: Array, before: Array, after: Array) -> Array:
     """The correlation of weighted particles before and after their moves, in [0, 1], (*runs).
 
-    Of their log density ratios, or of the exponentials of these in their standard deviations, if it is larger: moves
-    may leave those alone that are going to have the weight.
+    Correlates their log density ratios, or the exponentials of these in their standard deviations, if that is larger:
+    moves may leave the particles that will have the weight unchanged.
     """
     some = (logs > -np.inf) & xp.isfinite(before) & xp.isfinite(after)
     shares = xp.where(some, xp.exp(logs), 0.0)
@@ -100,7 +100,7 @@ def _exp(xp: Any, a: Array) -> Array:
 
 
 def _correlation(xp: Any, shares: Array, a: Array, b: Array) -> Array:
-    """Of values (*runs, particles) by their weights, (*runs); 1 where one of them does not vary."""
+    """Weighted correlation of values (*runs, particles), (*runs); 1 if one of them does not vary."""
     total = xp.sum(shares, axis=-1, keepdims=True)
     a, b = (c - xp.sum(shares * c, axis=-1, keepdims=True) / total for c in (a, b))
     scale = xp.sqrt(xp.sum(shares * a * a, axis=-1)) * xp.sqrt(xp.sum(shares * b * b, axis=-1))
@@ -109,7 +109,7 @@ def _correlation(xp: Any, shares: Array, a: Array, b: Array) -> Array:
 
 
 def judge_moves(remembered: Remembered) -> list[Finding]:
-    """Whether the moves of particles that have arrived were too few for their estimate of Z, in the worst run."""
+    """Check if the particles at the target made enough moves for their estimate of Z, in the worst run."""
     variance, least = (to_host(a).astype(np.float64).reshape(-1) for a in (remembered.variance, remembered.least))
     bad = (variance > LARGEST_VARIANCE) & (variance > BY_MOVES * least)
     if not np.any(bad):
@@ -122,5 +122,5 @@ def judge_moves(remembered: Remembered) -> list[Finding]:
         f"too few moves at each temperature{where}: particles stay near where they were; log Z has an error of {size}, "
         f"with moves that forget {best:.2g}, and may be too low, alike in all runs"
     )
-    advice = "double moves= until log Z rises no more, or take steps that go further, or more particles"
+    advice = "double moves= until log Z stops rising, or use steps that go further, or more particles"
     return [Finding("moves", what, float(error), advice)]

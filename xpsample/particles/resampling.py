@@ -21,7 +21,7 @@ from xpsample.spaces.discrete import as_index
 
 
 class Resampling(ABC):
-    """How ancestors are drawn. Final subclasses are frozen values."""
+    """Resampling scheme: draws the ancestors. Final subclasses are frozen values."""
 
     @abstractmethod
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
@@ -52,14 +52,14 @@ class InStrata(Resampling):
 
 
 class Stratified(InStrata, FrozenDataclass, eq=True):
-    """One draw in each of N equal parts of the unit interval, with an offset of its own."""
+    """One draw in each of N equal parts of the unit interval, with independent offsets."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, particles))
 
 
 class Systematic(InStrata, FrozenDataclass, eq=True):
-    """As stratified, with the same offset in every part: one uniform a run. Equal weights give one copy of each."""
+    """Stratified resampling with a common offset: one uniform a run. Equal weights give one copy of each."""
 
     def noise(self, runs: tuple[int, ...], particles: int) -> Uniform:
         return Uniform((*runs, 1))
@@ -89,8 +89,8 @@ class Residual(Resampling, FrozenDataclass, eq=True):
 def search(xp: Any, weights: Array, points: Array) -> Array:
     """The particle in whose share of the unit interval each point lies, (*runs, points), in the library's index dtype.
 
-    Shares are those of weights (*runs, particles), summed in the widest dtype of the library: in float32 the sum of
-    10,000 is off by more than some shares. A particle of weight 0 is never found.
+    Shares are proportional to weights (*runs, particles), summed in the widest dtype of the library: in float32 the sum
+    of 10,000 is off by more than some shares. A particle of weight 0 is never found.
     """
     ends = xp.cumulative_sum(_in_float64(xp, weights), axis=-1)
     ends = ends / ends[..., -1:]

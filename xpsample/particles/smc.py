@@ -65,7 +65,7 @@ class TemperedSMCState(NamedTuple):
         return self.base.point.base
 
     def findings(self) -> list[Finding]:
-        """Whether all runs have reached the target with a positive weight, and log Z has an error that holds."""
+        """Check if all runs reached the target with a positive weight, and if log Z has a reliable error."""
         logs, runs = to_host(self.weights.logs), math.prod(self.beta.shape[:-1])
         lost = _lost(logs)
         if np.any(lost):
@@ -86,13 +86,14 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     makes `moves` steps on ``f_0^(1 - beta') f_1^beta'``. With ``threshold=0``, a ladder and one move this is `AIS`; f_0
     is defined as there. Positions are (*runs, particles, dim); runs are independent.
 
-    What the base kernel leaves out is tuned at every step, for each run: its metric is that of the particles, resampled
-    to be a sample at beta', and its step size follows their acceptance so far.
+    Unset hyperparameters of the base kernel are tuned at every step, for each run: its metric is estimated from the
+    particles, resampled to be a sample at beta', and its step size follows their acceptance so far.
 
     Parameters
     ----------
     base : Kernel
-        As for `AIS`. With a ladder, its hyperparameters may have a value for each step, as those that a pilot finds.
+        As for `AIS`. With a ladder, its hyperparameters may have a value for each step, such as the values found by a
+        pilot.
     betas : sequence of float, optional
         From 0 to 1, never decreasing. Steps after the last do not change the temperature.
     ess : float, optional
@@ -146,7 +147,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
     @declared
     def tuning_inside(self) -> Kernel[Any, Any] | None:
-        """The base kernel with its rules, where it leaves something out."""
+        """The base kernel with its rules, if it has unset hyperparameters."""
         return self._tuning
 
     @declared
@@ -247,21 +248,21 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     Parameters
     ----------
     state : TemperedSMCState
-        Of a run that has reached beta = 1; `HyperparameterError` where it has not.
+        State of a run that has reached beta = 1; otherwise `HyperparameterError` is raised.
     initial_log_normalizer : float
         log of the integral (or sum) of f_0.
 
     Returns
     -------
     LogNormalizer
-        Arrays (*runs). The exponential of ``value`` is unbiased if the ladder and the moves were given; what is chosen
-        from the particles on the way (``ess=``, moves that tune themselves) biases it by order one divided by their
-        number. ``standard_error`` is the relative standard error of that exponential, from the particles' lineages with
+        Arrays (*runs). The exponential of ``value`` is unbiased if the ladder and the moves were set; choices that
+        depend on the particles (``ess=``, self-tuned moves) bias it by order one divided by their number.
+        ``standard_error`` is the relative standard error of that exponential, from the particles' lineages with
         multinomial resampling; with other schemes it is too small. It is infinite where the particles descend from
         fewer than 10 in effect, and no less than ``sqrt(1 / 8)`` of the root of the share of pairs that are of one
-        family: below that it is noise. Without resampling it is that of `log_normalizer`. A run whose particles all
-        have weight 0 has the value -inf. To combine independent runs, with an error, take
-        ``log_normalizer(result.value)``. With too few `moves` all runs can be too low alike: a finding tells.
+        family: below that it is noise. Without resampling it equals the one of `log_normalizer`. A run whose particles
+        all have weight 0 has the value -inf. To combine independent runs, with an error, use
+        ``log_normalizer(result.value)``. With too few `moves` all runs can be too low alike: a finding reports it.
 
     See Also
     --------
@@ -281,7 +282,7 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     True
     """
     if not isinstance(state, TemperedSMCState):
-        raise CapabilityError(f"state must be that of a TemperedSMC run, trace.state; got {given(state)}")
+        raise CapabilityError(f"state must be the state of a TemperedSMC run, trace.state; got {given(state)}")
     initial_log_normalizer = check_number("initial_log_normalizer", initial_log_normalizer)
     beta, logs = to_host(state.beta)[..., 0], to_host(state.weights.logs).astype(np.float64)
     lost = _lost(logs)

@@ -33,7 +33,7 @@ class AdaGrad(FrozenDataclass, eq=True):
     Parameters
     ----------
     decay : float
-        Of the running mean, in [0, 1). The mean starts at the first square.
+        Decay of the running mean, in [0, 1). The mean starts at the first square.
     offset : float
         Positive, added to the root, in one over the units of x.
 
@@ -68,7 +68,7 @@ class SVGDState(NamedTuple):
     n: Array | None = None
 
     def findings(self) -> list[Finding]:
-        """Whether the particles have run away."""
+        """Check if the particles have diverged."""
         return judge_particles(to_host(self.point.x), to_host(self.point.score))
 
 
@@ -187,7 +187,7 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
                 "One that ULA is tuned to is a start: sample(target, ULA(), ...).kernel.step_size"
             )
         if isinstance(self.kernel.bandwidth, Bandwidth) and self.kernel.bandwidth.local:
-            raise HyperparameterError("K must be symmetric: take Median() or a number for its bandwidth")
+            raise HyperparameterError("K must be symmetric. Use Median() or a number for its bandwidth.")
 
     def init(self, target: BoundTarget, x: Array) -> SVGDState:
         _check_set("StochasticSVGD", x)
@@ -232,5 +232,5 @@ def _check_set(name: str, x: Array) -> None:
     if min(apart) < x.shape[-2]:
         raise PositionError(
             f"{name} starts with {x.shape[-2]} particles at {min(apart)} positions: equal ones feel equal forces and "
-            "stay so. Start from positions that differ, such as those of start(target, like, chains)"
+            "stay so. Start from distinct positions, such as start(target, like, chains)."
         )

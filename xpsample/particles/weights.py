@@ -10,13 +10,13 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.bridge import annealed
 
 NEEDED_TO_WEIGH = {
-    Trait.INVARIANT: "its weights would be wrong; take a kernel that accepts or rejects (MALA, HMC, DMALA, ...)",
-    Trait.MOVABLE: "the target moves from step to step; take the kernel inside it",
-    Trait.EXACT: "weights are ratios of densities; take the kernel on the whole data",
-    Trait.SEPARATE: "each particle has a weight of its own; take a kernel whose chains are independent, such as RWM",
-    Trait.ANY_DEPENDENCE: "take Gibbs()",
+    Trait.INVARIANT: "its weights would be wrong. Use a kernel that accepts or rejects (MALA, HMC, DMALA, ...)",
+    Trait.MOVABLE: "the target moves from step to step. Use the kernel inside it",
+    Trait.EXACT: "weights are ratios of densities. Use the kernel on the whole data",
+    Trait.SEPARATE: "each particle has its own weight. Use a kernel whose chains are independent, such as RWM",
+    Trait.ANY_DEPENDENCE: "use Gibbs()",
 }
-"""What moves of weighted particles must be, to be weighted by the target's densities alone."""
+"""Required traits of kernels whose weighted particles are weighted by the target's densities alone."""
 
 NEEDED_ON_A_PATH: dict[Trait, str] = {
     trait: why for trait, why in NEEDED_TO_WEIGH.items() if trait is not Trait.ANY_DEPENDENCE
@@ -27,8 +27,8 @@ NEEDED_ON_A_PATH: dict[Trait, str] = {
 def start_of_path(target: BoundTarget, kernel: Kernel, beta: Array, x: Array) -> Any:
     """The kernel's state at the first beta, 0, of a path between two densities.
 
-    Variables that are independent of each other in both, given the others, are so all along the path. So a kernel that
-    looks for them where it starts has a look at the other end, too.
+    Variables that are independent of each other in both, given the others, are independent all along the path.
+    Therefore a kernel that tests for dependence at its start tests the other end, too.
     """
     if Trait.ANY_DEPENDENCE not in kernel.traits:
         kernel.init(annealed(target, 1.0), x)

@@ -30,17 +30,17 @@ class ScoreBalance(TrainingLoss, FrozenDataclass, eq=True):
     proposal : Proposal
         q.
     score : callable
-        ``score(x)``, or ``score(x, score_parameters)`` when those are given: (*rows, dim) to the same.
+        ``score(x)``, or ``score(x, score_parameters)`` if those are set: (*rows, dim) to the same.
     score_parameters : tree of arrays, optional
-        Of a network that is already trained; they do not change.
+        Parameters of a network that is already trained; they do not change.
     network : callable
         ``network(x_new, x, parameters)``: the logit of a, (*rows).
     regularization : float
         lambda, at least 0. It keeps a away from 0, since any solution a divided by a constant is a solution (Prop. 3).
     max_norm : float, optional
         C: each gradient (of the log acceptances, scores and log proposals, in both points) is scaled down to this
-        Euclidean norm if it exceeds it. Where that happens, the exact acceptance function no longer has loss 0. No
-        scaling when not given.
+        Euclidean norm if it exceeds it. If it does, the exact acceptance function no longer has loss 0. No scaling when
+        not given.
     pairs : {"global", "local"}
         y is another row of the batch, independent of x (Algorithm 2), or x itself (Eq. 7 if alpha is 1).
     alpha : (float, float)

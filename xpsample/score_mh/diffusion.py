@@ -33,14 +33,14 @@ NOISE: Mapping[str, Callable[..., Array]] = {
     "data": lambda out, x, a, sigma: (x - a * out) / sigma,
     "velocity": lambda out, x, a, sigma: (a * out + sigma * x) / (a * a + sigma * sigma),
 }
-"""The noise in ``x = a x_0 + sigma noise``, of what a network predicts."""
+"""The noise in ``x = a x_0 + sigma noise``, computed from a network's prediction."""
 
 PREDICTED: Mapping[str, Callable[..., Array]] = {
     "noise": lambda noise, x_0, a, sigma: noise,
     "data": lambda noise, x_0, a, sigma: x_0,
     "velocity": lambda noise, x_0, a, sigma: a * noise - sigma * x_0,
 }
-"""What a network predicts, of the noise and the data."""
+"""Prediction target of a network, computed from the noise and the data."""
 
 
 class DiffusionSchedule(FrozenDataclass, eq=True):
@@ -184,7 +184,7 @@ def diffusion_target(
     -------
     Target
         Positions y, in units of x_0, at the noise level in its data, ``"sigma"``, which `Annealed` sets; the smallest
-        level of the schedule at first. A level beyond those of the schedule has no score: it is nan.
+        level of the schedule at first. A level beyond the schedule has no score: it is nan.
 
     Examples
     --------
@@ -235,7 +235,7 @@ class DiffusionScore(FrozenDataclass, eq=True):
 
 
 EDGE = 1e-3
-"""How near to a timestep, as a share of the way to the next one, is at it: rounding must not make 3 of it 2.9999."""
+"""Tolerance for being at a timestep, as a share of the gap to the next: rounding must not make 2.9999 of 3."""
 
 
 def at_level(xp: Any, sigma: Array, table: Mapping[str, Array]) -> tuple[Array, Array, Array]:

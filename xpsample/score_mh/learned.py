@@ -19,7 +19,7 @@ class Learned(Acceptance, FrozenDataclass):
     """By an acceptance function a that was trained for a proposal q (Score-MH).
 
     a gives the density ratio ``a(x', x) / a(x, x')`` over ``q(x | x') / q(x' | x)`` (Eq. 6). Any kernel can combine it
-    with the ratio of its own proposal. A kernel that proposes from q then accepts with probability
+    with its proposal ratio. A kernel that proposes from q then accepts with probability
     ``min(1, a(x', x) / a(x, x'))``, which is at least a(x', x) and does not change when a is divided by a constant
     (Prop. 3).
 
@@ -29,7 +29,7 @@ class Learned(Acceptance, FrozenDataclass):
         ``network(x_new, x, parameters)``: the logit of a, (*chains), such as `acceptance_network`. Positions have the
         shape of the target's space, such as images.
     parameters : tree of arrays
-        Of the network; NumPy arrays are put into the positions' library.
+        Parameters of the network; NumPy arrays are put into the positions' library.
     proposal : Proposal
         q, as in training: with the same step size, and with the score of the target.
     direct : bool
@@ -44,17 +44,17 @@ class Learned(Acceptance, FrozenDataclass):
 
     @property
     def only_with(self) -> Kernel | None:
-        """Where it is direct, the kernel that proposes from q."""
+        """If `direct`, the kernel that proposes from q."""
         return self.proposal.kernel if self.direct else None
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
-        """Where it is direct."""
+        """Return `direct`."""
         return self.direct
 
     @property
     def needs_score(self) -> bool:  # type: ignore[override]
-        """Whether the ratio of q takes scores."""
+        """Return whether the ratio of q needs scores."""
         return self.proposal.needs_score and not self.direct
 
     def acceptance_correction(self, target: Any, proposal: Any, current: Any, parameters: tree.Tree = None) -> Array:

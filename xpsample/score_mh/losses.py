@@ -20,7 +20,7 @@ class TrainingLoss(ABC):
         Other arrays that it needs, such as the parameters of a network that is already trained. NumPy arrays are put
         into the library of the data.
     any_shape : bool
-        Whether rows may be arrays of more axes, such as images; else they are vectors.
+        Whether rows may be arrays with more axes, such as images; otherwise they are vectors.
     """
 
     if TYPE_CHECKING:  # subclasses have it as a field or as a property
@@ -35,7 +35,7 @@ class TrainingLoss(ABC):
     def noise(self, rows: int, dim: int) -> Specs:
         """The random numbers that one evaluation on a batch (rows, dim) consumes, by name.
 
-        Of rows of more axes, `dim` is the product of their lengths.
+        If rows have more axes, `dim` is the product of their lengths.
         """
 
     @abstractmethod
@@ -44,8 +44,8 @@ class TrainingLoss(ABC):
     ) -> Array:
         """The loss, 0-d, of a batch x, (rows, dim) or (rows, *shape), with the numbers that `noise` declares.
 
-        The constants are those of the attribute, in the library of x. `progress`, 0-d, goes from 0 in the first epoch
-        to 1 in the last one; it is 1 for a validation.
+        The constants are the attribute's, in the library of x. `progress`, 0-d, goes from 0 in the first epoch to 1 in
+        the last one; it is 1 for a validation.
         """
 
 

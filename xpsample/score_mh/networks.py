@@ -1,7 +1,7 @@
 """Score and acceptance networks of Score-MH (Appendix D.2) as plain functions of a tree of parameters.
 
-A score network is any ``f(x, parameters)``. An acceptance network is any ``f(x_new, x, parameters)`` that gives the
-logit of the acceptance probability. Conditional networks take the noise level ``sigma`` before the parameters.
+A score network is any ``f(x, parameters)``. An acceptance network is any ``f(x_new, x, parameters)`` that returns the
+logit of the acceptance probability. Conditional networks receive the noise level ``sigma`` before the parameters.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def init_acceptance_network(
     Parameters
     ----------
     dim : int
-        Of x and of x'.
+        Dimension of x and of x'.
     hidden : int
         Width of all layers.
     seed : int

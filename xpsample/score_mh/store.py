@@ -14,9 +14,9 @@ def save_parameters(path: str | Path, parameters: tree.Tree) -> None:
     Parameters
     ----------
     path : path
-        Of the file. It is written whole or not at all.
+        Path of the file. It is written atomically.
     parameters : tree of arrays
-        Of any library.
+        Tree of arrays of any library.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -39,10 +39,9 @@ SECONDS = 1.0
 class Fitted(NamedTuple):
     """The result of `fit`.
 
-    ``parameters`` are those of the epoch with the best validation loss, or of the last epoch without a validation;
-    their averages with the optimizer `Averaged`.
-    ``losses`` (epochs,), the means over the batches of each epoch, and ``validation_losses`` (epochs,), or None, are
-    NumPy arrays.
+    ``parameters`` are the parameters of the epoch with the best validation loss, or of the last epoch without a
+    validation; their averages with the optimizer `Averaged`. ``losses`` (epochs,), the means over the batches of each
+    epoch, and ``validation_losses`` (epochs,), or None, are NumPy arrays.
     """
 
     parameters: tree.Tree
@@ -76,8 +75,8 @@ def fit(
     parameters : tree of arrays
         The first ones; NumPy arrays are put into the library of the data.
     data : array, shape (rows, dim), or (rows, *shape)
-        They decide library, dtype and device. Rows of more axes, such as images, are for losses that take them:
-        `Denoising`, `AnnealedDenoising`, `NoisePrediction`.
+        They determine library, dtype and device. Rows with more axes, such as images, are supported by: `Denoising`,
+        `AnnealedDenoising`, `NoisePrediction`.
     epochs : int
     seed : int or NoiseSource
         For the batches and the random numbers of the loss.

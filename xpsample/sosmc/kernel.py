@@ -41,7 +41,8 @@ from xpsample.targets.prepared import PreparedTarget
 class Adaptation(FrozenDataclass, eq=True):
     """A step size that follows the effective sample size (Remark 4).
 
-    After an iteration with an ESS below ``threshold * particles`` it is divided by `factor`, else multiplied by it.
+    After an iteration with an ESS below ``threshold * particles`` it is divided by `factor`, otherwise multiplied by
+    it.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class SOSMCState(NamedTuple):
     rate: Array | None = None
 
     def findings(self) -> list[Finding]:
-        """Whether the optimisation has run away."""
+        """Check if the optimization has diverged."""
         leaves = [to_host(leaf) for _, leaf in tree.items(self.parameters)]
         return judge_training(leaves, to_host(self.point.x))
 
@@ -135,9 +136,9 @@ class SOSMC(Kernel[SOSMCState, Info]):
         tau, in [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling
     adapt_move : Adaptation, optional
-        Of the move's step size.
+        Adaptation of the move's step size.
     adapt_optimizer : Adaptation, optional
-        Of a factor of the optimiser's updates, 1 at the start.
+        Adaptation of a factor of the optimizer's updates, 1 at the start.
     moves : int
         How often particles move at each theta (K_inner), at least 1.
     initial : callable, optional
@@ -185,18 +186,18 @@ class SOSMC(Kernel[SOSMCState, Info]):
         if self.initial is not None and isinstance(self.move, Unweighted | SingleChain):
             raise HyperparameterError(
                 f"initial weighs the start, and particles of {type(self.move).__name__} are not weighed by where they "
-                "are: leave it out, or take LangevinMove or a kernel"
+                "are. Omit it, or use LangevinMove or a kernel."
             )
         if isinstance(self.move, SingleChain) and self.threshold:
-            raise HyperparameterError("the time average of SingleChain is not resampled: take threshold=0")
+            raise HyperparameterError("the time average of SingleChain is not resampled. Set threshold=0.")
         if self.adapt_move is not None and self.move.step_size is None:
             raise HyperparameterError(
-                f"adapt_move needs a step_size, which {self.move} has not: give one, or leave out adapt_move"
+                f"adapt_move needs a step_size, but {self.move} has none. Set one, or omit adapt_move."
             )
 
     @declared
     def tuning_inside(self) -> Kernel[Any, Any] | None:
-        """That of the move."""
+        """The inner kernel of the move."""
         return self.move.tuning_inside
 
     @declared
@@ -212,7 +213,7 @@ class SOSMC(Kernel[SOSMCState, Info]):
             optimizer = self.optimizer.init(parameters)
         if self.adapt_optimizer is not None and isinstance(optimizer, AverageState):
             raise HyperparameterError(
-                "adapt_optimizer scales the updates after Averaged has added them to its average: leave out one of them"
+                "adapt_optimizer scales the updates after Averaged has added them to its average. Omit one of them."
             )
         base = self.move.init(target.member(parameters), x)
         weights = Weights.equal(xp, xp.zeros_like(target.as_floating(x)[..., 0]))

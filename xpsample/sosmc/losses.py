@@ -22,14 +22,14 @@ from xpsample.targets.prepared import PreparedTarget
 
 
 class Loss(FrozenDataclass):
-    """What is minimised. Final subclasses are frozen dataclasses.
+    """Base class of losses to minimize. Final subclasses are frozen dataclasses.
 
     Attributes
     ----------
     requires : Capability
-        What it needs of the particles' points.
+        Capabilities needed for the particles' points.
     evaluations : Evaluations
-        What one estimate spends of the target, for each particle.
+        Evaluations of the target per estimate, for each particle.
     """
 
     evaluations: ClassVar[Evaluations] = Evaluations()
@@ -150,8 +150,7 @@ class RewardReverseKL(Loss):
     beta : float or array, shape (*runs, 1)
         Strength of the regularisation, at least 0, in units of the reward.
     reference : tree of arrays, optional
-        The parameters of pi_0, in the library and dtype of the particles; those that the family starts with when not
-        given.
+        Parameters of pi_0, in the library and dtype of the particles; by default the family's initial parameters.
     """
 
     reward: Callable[[Array], Array] = function("(x)")
@@ -214,7 +213,7 @@ class Expectation(Loss):
 
 
 class Surrogate(Loss):
-    """A loss whose gradient is that of a user's scalar in the parameters alone.
+    """A loss with the gradient of a user's scalar in the parameters alone.
 
     Parameters
     ----------
@@ -237,7 +236,7 @@ class Surrogate(Loss):
 
 
 def _reference(parameters: tree.Tree, first: tree.Tree, runs: int) -> tree.Tree:
-    """The parameters of a reference, shaped as the first ones of the family, or as those of one of its runs."""
+    """Parameters of a reference, shaped as the family's initial parameters, or as one run of them."""
     wanted = {path: tuple(leaf.shape) for path, leaf in tree.items(first)}
     shapes = {path: tuple(leaf.shape) for path, leaf in tree.items(parameters)}
     of_one = {path: shape[runs + 1 :] if runs else shape for path, shape in wanted.items()}

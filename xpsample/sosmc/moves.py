@@ -1,4 +1,4 @@
-"""How particles follow a moving pi_theta, and their incremental weights (Eq. 8, App. A).
+"""Moves of particles that follow pi_theta, and their incremental weights (Eq. 8, App. A).
 
 The parameters go from theta_{k-1}, with the member `before` of the family, to theta_k, with the member `after`.
 """
@@ -105,9 +105,9 @@ class LangevinState(NamedTuple):
 class LangevinMove(WeighedAfterwards[LangevinState]):
     """The unadjusted move ``x' = x + gamma d_{k-1}(x) + sqrt(2 gamma) sigma xi``, weighted by App. A.1 and Alg. 2.
 
-    The forward kernel has the drift of theta_{k-1}, the backward kernel that of theta_k; Remark 2 allows for either in
-    both places. With the score as the drift d this is ULA; other drifts give other Gaussian moves, such as MYULA. The
-    weights are exact for any drift.
+    The forward kernel has the drift of theta_{k-1}, the backward kernel the drift of theta_k; Remark 2 allows for
+    either in both places. With the score as the drift d this is ULA; other drifts give other Gaussian moves, such as
+    MYULA. The weights are exact for any drift.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
     drift : callable, optional
         ``drift(target, point) -> (*runs, particles, dim)``, in units of one over x; pure. The score when not given.
     forward_after, backward_before : bool
-        Whether the forward kernel has the drift of theta_k, and the backward kernel that of theta_{k-1}. Each costs a
-        further evaluation.
+        Whether the forward kernel has the drift of theta_k, and the backward kernel the drift of theta_{k-1}. Each
+        costs a further evaluation.
 
     Notes
     -----
@@ -196,7 +196,7 @@ class Unweighted(Move[Any]):
 
     @property
     def step_size(self) -> float | Array | None:
-        """That of the move."""
+        """Step size of the move."""
         return self.move.step_size
 
     def init(self, target: BoundTarget, x: Array) -> Any:
@@ -207,7 +207,7 @@ class Unweighted(Move[Any]):
 
     @declared
     def tuning_inside(self) -> Any:
-        """That of the move."""
+        """The inner kernel of the move."""
         return self.move.tuning_inside
 
     def with_step_size(self, step_size: Array) -> "Unweighted":
@@ -233,8 +233,9 @@ class Reversible(Move[Any]):
     Parameters
     ----------
     kernel : Kernel
-        It must leave its target invariant. What it leaves out is tuned at every iteration, for each run: its metric is
-        that of the particles, its step size follows their acceptance. SOSMC can adapt a ``step_size`` that is given.
+        Kernel that leaves its target invariant. Its unset hyperparameters are tuned at every iteration, for each run:
+        its metric is estimated from the particles, its step size follows their acceptance. SOSMC can adapt a
+        ``step_size`` that is set.
     """
 
     kernel: Kernel
@@ -255,7 +256,7 @@ class Reversible(Move[Any]):
 
     @declared
     def tuning_inside(self) -> Kernel[Any, Any] | None:
-        """The kernel with its rules, where it leaves something out."""
+        """The kernel with its rules, if it has unset hyperparameters."""
         kernel = self._moving
         return kernel if isinstance(kernel, AdaptedKernel) else None
 

@@ -14,7 +14,7 @@ from xpsample.targets.point import Capability, Point
 
 
 class UnderdampedMoveState(NamedTuple):
-    """The particles, their momenta (*runs, particles, dim), and 0 before the first move, else 1 (*runs, particles)."""
+    """Particles, their momenta (*runs, particles, dim), and 0 before the first move, otherwise 1 (*runs, particles)."""
 
     point: Point
     momentum: Array
@@ -33,8 +33,8 @@ class UnderdampedMove(WeighedAfterwards[UnderdampedMoveState]):
     step_size : float or array
         Time step h, in units of x; broadcasts against (*runs, particles).
     friction : float or array
-        Inverse time, with ``a = exp(-h friction)``. Where it is large the move is ``LangevinMove(h**2 / 2)``; with 0
-        the dynamics is deterministic once the first momenta are drawn.
+        Inverse time, with ``a = exp(-h friction)``. If it is large, the move is ``LangevinMove(h**2 / 2)``; with 0 the
+        dynamics is deterministic once the first momenta are drawn.
 
     Notes
     -----

@@ -24,9 +24,9 @@ class Categorical(Discrete):
     Parameters
     ----------
     values : sequence of numbers, or sequence of sequences of numbers
-        The values of every variable, or those of each variable in turn, in the order that alternatives follow.
+        Values of all variables, or one sequence per variable, in the order of the alternatives.
     shape : int or tuple of int, optional
-        Of the variables of a `Model`'s parameter; one when not given.
+        Shape of the variables of a `Model`'s parameter; a single variable by default.
 
     See Also
     --------
@@ -58,7 +58,7 @@ class Categorical(Discrete):
         rows = tuple(check_numbers("values", row) for row in (values if nested else [values]))
         for row in rows:
             if len(set(row)) != len(row) or not row:
-                raise PositionError(f"the values of a variable must be different, and one at least; got {row}")
+                raise PositionError(f"the values of a variable must be distinct, and at least one is needed; got {row}")
         object.__setattr__(self, "_rows", rows)
         object.__setattr__(self, "choices", max(2, *(len(row) for row in rows)))
 
@@ -171,7 +171,8 @@ class OneHot(Discrete):
     choices : int
         Values of a variable, at least 2; dim is a multiple of it.
     shape : int or tuple of int, optional
-        Of the variables of a `Model`'s parameter; one when not given. Its values have one more axis, of `choices`.
+        Shape of the variables of a `Model`'s parameter; a single variable by default. Its values have one more axis, of
+        `choices`.
 
     See Also
     --------

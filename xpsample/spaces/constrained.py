@@ -1,7 +1,7 @@
-"""Numbers with bounds, and angles: maps that act on each number for itself.
+"""Bounded numbers and angles: maps that act elementwise.
 
-They are those of Stan (Reference manual, "Constraint transforms") and of `biject_to` in torch.distributions and in
-NumPyro.
+The maps are the same as in Stan (Reference manual, "Constraint transforms") and in `biject_to` of torch.distributions
+and NumPyro.
 """
 
 import math
@@ -26,7 +26,7 @@ class Positive(OfShape, AsMany):
     Parameters
     ----------
     *shape : int
-        Of a value of one chain.
+        Shape of a value of one chain.
 
     See Also
     --------
@@ -35,8 +35,8 @@ class Positive(OfShape, AsMany):
 
     Notes
     -----
-    Where exp(z) leaves the numbers of the dtype (beyond 87 in float32, 708 in float64), the value is 0 or infinite.
-    It is not clipped: a density would be flat there, and the log Jacobian would make an infinite mass of it.
+    If exp(z) leaves the numbers of the dtype (beyond 87 in float32, 708 in float64), the value is 0 or infinite. It is
+    not clipped: a density would be flat there, and the log Jacobian would turn it into an infinite mass.
 
     Examples
     --------
@@ -64,9 +64,9 @@ class LowerBounded(AsMany):
     Parameters
     ----------
     low : float, or array that broadcasts to the shape
-        Kept as a number, or as nested tuples of numbers.
+        Stored as a number, or as nested tuples of numbers.
     *shape : int
-        Of a value of one chain; that of `low` where it is not given.
+        Shape of a value of one chain; the shape of `low` by default.
 
     See Also
     --------
@@ -109,9 +109,9 @@ class UpperBounded(AsMany):
     Parameters
     ----------
     high : float, or array that broadcasts to the shape
-        Kept as a number, or as nested tuples of numbers.
+        Stored as a number, or as nested tuples of numbers.
     *shape : int
-        Of a value of one chain; that of `high` where it is not given.
+        Shape of a value of one chain; the shape of `high` by default.
 
     See Also
     --------
@@ -155,9 +155,9 @@ class Interval(AsMany):
     Parameters
     ----------
     low, high : float, or arrays that broadcast to the shape
-        Kept as numbers, or as nested tuples of numbers.
+        Stored as numbers, or as nested tuples of numbers.
     *shape : int
-        Of a value of one chain; that of the bounds where it is not given.
+        Shape of a value of one chain; the shape of the bounds by default.
 
     See Also
     --------
@@ -210,7 +210,7 @@ class Circular(OfShape):
     Parameters
     ----------
     *shape : int
-        Of a value of one chain.
+        Shape of a value of one chain.
 
     See Also
     --------
@@ -242,7 +242,7 @@ class Circular(OfShape):
 
 
 def _settle_bounds(space: Constrained, shape: tuple[int, ...], **bounds: Any) -> None:
-    """Check the bounds and the shape that a user gave, and keep them, with their numbers on the host beside."""
+    """Check the bounds and the shape that a user set, and store them together with their numbers on the host."""
     hosts = {name: _on_host(name, bound) for name, bound in bounds.items()}
     try:
         common = np.broadcast_shapes(*(host.shape for host in hosts.values()))
@@ -292,7 +292,5 @@ def _put_bounds(xp: Any, hosts: tuple[np.ndarray, ...], like: Array) -> list[Any
         if not all(np.all(np.isfinite(host)) for host in single) or (
             len(single) > 1 and np.any(single[0] >= single[1])
         ):
-            raise HyperparameterError(
-                "the bounds are not finite numbers that differ in float32: take float64, or scale"
-            )
+            raise HyperparameterError("the bounds must be finite and differ in float32. Use float64, or rescale.")
     return [put(xp, host, like) if host.ndim else float(host) for host in hosts]

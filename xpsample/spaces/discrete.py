@@ -1,9 +1,9 @@
-"""Finite spaces: every variable takes one of a few values, and kernels speak of *alternatives*.
+"""Finite spaces: every variable has one of a few values, and kernels refer to *alternatives*.
 
-A position has ``variables`` variables with at most ``choices`` values each, in an order. Alternative j of a variable,
-j = 1 .. choices - 1, is the value j places further on, cyclically; choice 0 is to stay. So the moves of one variable
-are an axis of length ``choices - 1`` on every space (of length 1 where there are two values), the way back from
-alternative j is alternative ``choices - j``, and no kernel asks which space it is on.
+A position has ``variables`` variables with at most ``choices`` values each, in an order. Alternative j of a variable, j
+= 1 .. choices - 1, is the value j places further on, cyclically; choice 0 is to stay. The moves of one variable are
+therefore an axis of length ``choices - 1`` on every space (of length 1 where there are two values), the inverse of
+alternative j is alternative ``choices - j``, and no kernel depends on the space.
 """
 
 import math
@@ -37,7 +37,7 @@ class Discrete(Space):
     choices : int
         The largest number of values of a variable, at least 2.
     shape : tuple of int, or None
-        Of the variables, in a `Model`; None for a single one there, and for all coordinates of a `Target`.
+        Shape of the variables, in a `Model`; None for a single variable there, and for all coordinates of a `Target`.
     """
 
     choices: int
@@ -58,11 +58,11 @@ class Discrete(Space):
 
     @abstractmethod
     def sizes(self, dim: int) -> tuple[int, ...]:
-        """How many values each variable of positions ``(*chains, dim)`` has."""
+        """Return the number of values of each variable of positions ``(*chains, dim)``."""
 
     @abstractmethod
     def index(self, xp: Any, x: Array) -> Array:
-        """Which value each variable has, ``(*chains, dim) -> (*chains, variables)`` integers from 0."""
+        """Return the index of each variable's value, ``(*chains, dim) -> (*chains, variables)`` integers from 0."""
 
     @abstractmethod
     def move(self, xp: Any, x: Array, choice: Array) -> Array:
@@ -72,7 +72,7 @@ class Discrete(Space):
         ----------
         x : array, shape (*chains, dim)
         choice : array of int, shape (..., variables)
-            0 to stay, j for alternative j; its leading axes broadcast against those of x.
+            0 to stay, j for alternative j; its leading axes broadcast against the leading axes of x.
         """
 
     @abstractmethod
@@ -110,7 +110,7 @@ class Discrete(Space):
         Raises
         ------
         PositionError
-            Where there are more than `LARGEST_ENUMERATION`.
+            If there are more than `LARGEST_ENUMERATION`.
         """
 
     def of_variable(self, i: Any) -> "Discrete":
@@ -125,7 +125,7 @@ class Discrete(Space):
         return xp.stack([x[..., i * width + k] for k in range(width)], axis=-1)
 
     def number(self, xp: Any, x: Array) -> Array:
-        """The row of `states` that each position is: ``(*chains, dim) -> (*chains)``, int32."""
+        """Return the row of `states` for each position: ``(*chains, dim) -> (*chains)``, int32."""
         sizes, index = self.sizes(x.shape[-1]), self.index(xp, x)
         check_number_of_states(math.prod(sizes))
         row = index[..., 0]
@@ -241,7 +241,7 @@ class Binary(TwoValues):
     Parameters
     ----------
     shape : int or tuple of int, optional
-        Of the variables of a `Model`'s parameter; one when not given.
+        Shape of the variables of a `Model`'s parameter; a single variable by default.
 
     See Also
     --------
@@ -268,7 +268,7 @@ class Spins(TwoValues):
     Parameters
     ----------
     shape : int or tuple of int, optional
-        Of the variables of a `Model`'s parameter; one when not given.
+        Shape of the variables of a `Model`'s parameter; a single variable by default.
 
     See Also
     --------
@@ -303,7 +303,7 @@ def check_shape_of_values(name: str, value: Any) -> tuple[int, ...]:
 
 
 def all_states(rows: Sequence[Sequence[float]]) -> np.ndarray:
-    """Of variables with these values, (number, variables), the last one changing fastest."""
+    """All states of variables with these values, (number, variables), the last variable changing fastest."""
     check_number_of_states(math.prod(len(row) for row in rows))
     grid = np.meshgrid(*(np.asarray(row, dtype=np.float64) for row in rows), indexing="ij")
     return np.stack(grid, axis=-1).reshape(-1, len(rows))

@@ -20,7 +20,7 @@ class CorrelationCholesky(OfShape):
 
     Coordinates go row by row below the diagonal. A row is a stick of squares that is broken at the partial correlations
     ``w = tanh(z)``: ``L_ij = w_ij sqrt(left_ij)`` and ``left_{i,j+1} = (1 - w_ij^2) left_ij``; the diagonal entry is
-    the root of what is left. The log Jacobian, for densities in the entries below the diagonal, is the sum of
+    the root of the remainder. The log Jacobian, for densities in the entries below the diagonal, is the sum of
     ``log(left_ij) / 2 + log(1 - w_ij^2)`` (Lewandowski, Kurowicka and Joe, 2009; torch's ``CorrCholeskyTransform``).
 
     Parameters
@@ -131,7 +131,7 @@ class CovarianceCholesky(OfShape):
 
 
 def _positions(n: int, below: np.ndarray, empty: int) -> np.ndarray:
-    """An n by n matrix of positions in a vector: `below` under the diagonal, row by row, and `empty` elsewhere."""
+    """An n by n matrix of positions in a vector: `below` under the diagonal, row by row, otherwise `empty`."""
     where = np.full((n, n), empty)
     where[np.tril_indices(n, -1)] = below
     return where

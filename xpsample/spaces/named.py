@@ -60,7 +60,7 @@ class Named(Space):
     parts: tuple[Constrained, ...]
     dims: tuple[tuple[str, tuple[str, ...]], ...] = ()
     coords: tuple[tuple[str, tuple[Any, ...]], ...] = ()
-    bound: tuple[Discrete, ...] = field(default=(), compare=False, repr=False)  # those of the discrete parts
+    bound: tuple[Discrete, ...] = field(default=(), compare=False, repr=False)  # spaces of the discrete parts
 
     def __post_init__(self) -> None:
         known = dict(zip(self.names, self.parts, strict=True))
@@ -96,7 +96,7 @@ class Named(Space):
         return self.parts[self._place(name)]
 
     def coordinates(self, name: str) -> slice:
-        """Which coordinates of a position are those of a parameter."""
+        """Return the coordinates of a position that belong to a parameter."""
         return self._places[self._place(name)]
 
     @cached_property
@@ -110,7 +110,7 @@ class Named(Space):
             sizes = ", ".join(f"{name}: {part.dim}" for name, part in zip(self.names, self.parts, strict=True))
             raise PositionError(
                 f"positions of this model have {self.dim} coordinates ({sizes}); got shape "
-                f"{tuple(x.shape)}: take those of model.start(...) or model.position(...)"
+                f"{tuple(x.shape)}. Use the positions of model.start(...) or model.position(...)."
             )
         for name, part in zip(self.names, self.parts, strict=True):
             if isinstance(part, States):
@@ -147,7 +147,7 @@ class Named(Space):
     def mirrored(self, xp: Any, x: Array) -> Array:
         """Positions with one discrete variable mirrored in each: ``(*chains, dim) -> (mirrors, *chains, dim)``.
 
-        Of a bound space with discrete parts.
+        Defined for a bound space with discrete parts.
         """
         names = [name for name, part in zip(self.names, self.parts, strict=True) if isinstance(part, States)]
         found = []
@@ -176,7 +176,7 @@ class Named(Space):
         return self.part(name).constrain(xp, x[..., self.coordinates(name)])[0]
 
     def position(self, values: Mapping[str, Array]) -> Array:
-        """As `unconstrain`, of values that a user gives, which are arrays of one library on one device."""
+        """Public version of `unconstrain` for a user's values, which are arrays of one library on one device."""
         if not isinstance(values, Mapping):
             raise PositionError(f"values are a mapping of names to arrays; got {given(values)}")
         first = None
@@ -276,11 +276,11 @@ class Named(Space):
         return tuple(i for i, angle in enumerate(around) if angle)
 
     def axes(self, name: str) -> tuple[str, ...]:
-        """What the axes of a parameter's values are called; ``theta_dim_0`` where nothing else is said."""
+        """Return the names of the axes of a parameter's values; ``theta_dim_0`` by default."""
         return dict(self.dims).get(name) or tuple(f"{name}_dim_{i}" for i in range(len(self.part(name).shape)))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; `named_from_json` reads them."""
+        """Return a JSON representation, which `named_from_json` reads."""
         return {
             "spaces": {
                 name: part.space.to_json() if isinstance(part, States) else part.to_json()
@@ -301,7 +301,7 @@ def named(
 ) -> Named:
     """Spaces by name, with the names of axes and places as ArviZ has them."""
     if not spaces:
-        raise HyperparameterError("a model has one parameter at least, such as mu=Real()")
+        raise HyperparameterError("a model needs at least one parameter, such as mu=Real()")
     for name, space in spaces.items():
         if isinstance(space, type) and issubclass(space, Space):
             raise HyperparameterError(f"the space of {name} is a class: write {space.__name__}()")
@@ -329,7 +329,7 @@ def _parameters_of(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 
 def named_from_json(fields: Mapping[str, Any]) -> Named:
-    """What `Named.to_json` wrote."""
+    """Read the JSON representation of `Named.to_json`."""
     from xpsample.spaces.json_form import space_from_json  # which imports all spaces
 
     spaces: dict[str, Any] = {name: space_from_json(part) for name, part in fields["spaces"].items()}
@@ -337,7 +337,7 @@ def named_from_json(fields: Mapping[str, Any]) -> Named:
 
 
 def is_real(space: Space) -> bool:
-    """Whether positions of a space may be anywhere in R^dim."""
+    """Return whether positions of a space may be anywhere in R^dim."""
     if isinstance(space, Named):
         return not any(isinstance(part, States) for part in space.parts)
     return isinstance(space, Real)

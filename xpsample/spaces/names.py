@@ -1,4 +1,4 @@
-"""What parameters and their axes may be called, so that tables, files and ArviZ keep them apart."""
+"""Valid names of parameters and axes, which tables, files and ArviZ can keep apart."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,10 +6,10 @@ from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
 
 TAKEN = ("chain", "draw", "sample")
-"""Axes of ArviZ's own; a variable of such a name would be an axis there."""
+"""Axis names reserved by ArviZ; a variable with such a name would become an axis there."""
 
 OF_FILES = (".", "..", "zarr.json")
-"""Names that folders and stores have for themselves."""
+"""Names reserved by folders and stores."""
 
 
 def exported(name: str) -> str:
@@ -31,7 +31,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_axes(axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """How many places there are along each axis, by name; `axes` has those without a name of their own, too.
+    """Return the size of each axis by name; `axes` includes axes with default names.
 
     HyperparameterError if an axis is called like a parameter, or one of ArviZ's own, or stands for two sizes, or twice
     in a parameter.
@@ -62,8 +62,7 @@ def check_axes(axes: Mapping[str, Sequence[str]], shapes: Mapping[str, Sequence[
 def _check_name(what: str, name: str) -> None:
     if name in TAKEN:
         raise HyperparameterError(
-            f"{what} cannot be called {name!r}, which is what ArviZ calls an axis of its own: take another name, such "
-            f"as {name + '_'!r}"
+            f"{what} cannot be called {name!r}, the name of an axis in ArviZ. Use another name, such as {name + '_'!r}."
         )
     if not name or exported(name) in OF_FILES or "\0" in name or not _is_text(name):
         raise HyperparameterError(f"{what} cannot be called {given(name)}, which files cannot have as a name")

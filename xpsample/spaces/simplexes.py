@@ -22,7 +22,7 @@ class Ordered(OfShape, AsMany):
     Parameters
     ----------
     *shape : int
-        Of a value of one chain: ``Ordered(n)`` is one vector, ``Ordered(m, n)`` are m of them.
+        Shape of a value of one chain: ``Ordered(n)`` is one vector, ``Ordered(m, n)`` are m of them.
 
     See Also
     --------
@@ -61,7 +61,7 @@ class PositiveOrdered(OfShape, AsMany):
     Parameters
     ----------
     *shape : int
-        Of a value of one chain: ``PositiveOrdered(n)`` is one vector, ``PositiveOrdered(m, n)`` are m of them.
+        Shape of a value of one chain: ``PositiveOrdered(n)`` is one vector, ``PositiveOrdered(m, n)`` are m of them.
 
     See Also
     --------
@@ -93,15 +93,15 @@ class PositiveOrdered(OfShape, AsMany):
 class Simplex(OfShape):
     """Vectors of n positive numbers with sum 1, by breaking a stick: n - 1 coordinates.
 
-    The k-th break takes the part ``v_k = sigmoid(z_k - log(n - k))`` of what is left: ``value_k = v_k left_k`` and
-    ``left_{k+1} = (1 - v_k) left_k``; the last entry is what is left in the end. So z = 0 is the middle of the simplex.
-    The log Jacobian is the sum of ``log v_k + log(1 - v_k) + log left_k``, for densities in the first n - 1 entries, as
-    Dirichlet densities are written.
+    The k-th break takes the share ``v_k = sigmoid(z_k - log(n - k))`` of the remainder: ``value_k = v_k left_k`` and
+    ``left_{k+1} = (1 - v_k) left_k``; the last entry is the final remainder. Therefore z = 0 is the center of the
+    simplex. The log Jacobian is the sum of ``log v_k + log(1 - v_k) + log left_k``, for densities in the first n - 1
+    entries, as Dirichlet densities are written.
 
     Parameters
     ----------
     *shape : int
-        Of a value of one chain: ``Simplex(3)`` is one vector of 3 entries, ``Simplex(5, 3)`` are five of them.
+        Shape of a value of one chain: ``Simplex(3)`` is one vector of 3 entries, ``Simplex(5, 3)`` are five of them.
 
     See Also
     --------
@@ -109,9 +109,9 @@ class Simplex(OfShape):
 
     Notes
     -----
-    The map is that of Stan before 2.36, of torch.distributions, TensorFlow Probability and NumPyro, so that coordinates
-    can be compared with theirs. Newer versions of Stan take isometric log ratios, which treat all entries alike;
-    the distributions of the values are the same.
+    The map is the one in Stan before 2.36, torch.distributions, TensorFlow Probability and NumPyro, so coordinates can
+    be compared across libraries. Newer versions of Stan use isometric log ratios, which treat all entries alike; the
+    distributions of the values are the same.
 
     Examples
     --------
@@ -162,7 +162,8 @@ class UnitVector(OfShape, AsMany):
     Parameters
     ----------
     *shape : int
-        Of a value of one chain: ``UnitVector(3)`` is one vector of 3 entries, ``UnitVector(5, 3)`` are five of them.
+        Shape of a value of one chain: ``UnitVector(3)`` is one vector of 3 entries, ``UnitVector(5, 3)`` are five of
+        them.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""What a space is, and what a constrained one is: values, and a map onto them from unconstrained coordinates."""
+"""Base classes of spaces; a constrained space maps unconstrained coordinates onto its values."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from xpsample.core.tree import dtype_name
 
 
 class Space(ABC):
-    """Where the positions of a target live."""
+    """Base class of the spaces of a target's positions."""
 
     @abstractmethod
     def check(self, xp: Any, x: Array) -> None:
@@ -32,13 +32,14 @@ class Space(ABC):
 class Constrained(Space):
     """A continuous space of values of one shape, with a map from unconstrained coordinates onto it.
 
-    Samplers move the coordinates z, one vector per chain, and a density speaks of the values. If p is the density of
-    the values, that of the coordinates is ``p(value) |det J|``: add the log Jacobian to the log density of the value.
+    Samplers move the coordinates z, one vector per chain, and a density is a function of the values. If p is the
+    density of the values, the density of the coordinates is ``p(value) |det J|``: add the log Jacobian to the log
+    density of the value.
 
     Attributes
     ----------
     shape : tuple of int
-        Of a value of one chain.
+        Shape of a value of one chain.
     """
 
     shape: tuple[int, ...]
@@ -50,11 +51,11 @@ class Constrained(Space):
 
     @property
     def dim(self) -> int:
-        """How many unconstrained coordinates a value has."""
+        """Number of unconstrained coordinates of a value."""
         return math.prod(self.axes)
 
     def constrain(self, xp: Any, z: Same) -> tuple[Same, Same]:
-        """Values, and the logarithm of the volume that the map makes of a unit volume of coordinates.
+        """Return values, and the log of the factor by which the map scales a unit volume of coordinates.
 
         Parameters
         ----------
@@ -75,7 +76,7 @@ class Constrained(Space):
         return value, log_jacobian
 
     def constrain_place(self, xp: Any, x: Array, place: slice) -> tuple[Array, Array]:
-        """As `constrain`, of the coordinates at a place of positions ``(*chains, all coordinates)``, unchecked."""
+        """Unchecked `constrain` of the coordinates at a place of positions ``(*chains, all coordinates)``."""
         chains = x.shape[:-1]
         value, log_jacobian = self._constrain(xp, at_place(xp, x, place, self.axes))
         more = log_jacobian.ndim - len(chains)
@@ -106,7 +107,7 @@ class Constrained(Space):
         return {"space": type(self).__name__, "shape": list(self.shape), **bounds}
 
     def check(self, xp: Any, x: Array) -> None:
-        """Raise PositionError unless `x` are coordinates, ``(*chains, dim)``; those of `Real()` are any number."""
+        """Raise PositionError unless `x` are coordinates, ``(*chains, dim)``; in `Real()` any numbers are valid."""
         if not xp.isdtype(x.dtype, "real floating"):
             raise PositionError(
                 f"positions must be a real floating array; got dtype {dtype_name(x)} (convert the start positions)"
@@ -135,10 +136,10 @@ class Constrained(Space):
 
     @abstractmethod
     def _inside(self, xp: Any, value: Array) -> Array:
-        """Which values, or which of their entries, are in the space."""
+        """Return which values, or which of their entries, are in the space."""
 
     def _bounds(self) -> dict[str, Any]:
-        """What the user gave beside the shape."""
+        """Return the user's settings other than the shape."""
         return {f.name: value for f, value in settings(self) if f.init and f.name != "shape"}
 
     def _chains_of(self, xp: Any, value: Array) -> tuple[int, ...]:
@@ -162,9 +163,9 @@ class AsMany(Constrained):
 
 @dataclass(frozen=True, init=False, repr=False)
 class OfShape(Constrained):
-    """A space of which a user gives the shape alone.
+    """A space that is set by its shape alone.
 
-    Vectors have `least` entries at least, and None are numbers; of matrices, which are `square`, one length is given.
+    Vectors have at least `least` entries, and None means numbers; `square` matrices are set by a single length.
     """
 
     shape: tuple[int, ...]
@@ -188,7 +189,7 @@ class Real(OfShape, AsMany):
     Parameters
     ----------
     *shape : int
-        Of a value of one chain.
+        Shape of a value of one chain.
 
     See Also
     --------
@@ -244,14 +245,14 @@ def put(xp: Any, host: np.ndarray, like: Array) -> Array:
 def minus_size(xp: Any, z: Array) -> Array:
     """-|z|, with the derivative from the right at 0.
 
-    So functions that are smooth at 0 and are written differently on its two sides keep all their derivatives there;
-    that of ``abs`` is 0.
+    Functions that are smooth at 0 and are written differently on its two sides therefore keep all their derivatives
+    there; the derivative of ``abs`` is 0.
     """
     return xp.where(z < 0.0, z, -z)
 
 
 def tolerance(xp: Any, value: Array) -> float:
-    """How far rounding may take a sum over the last axis from 1."""
+    """Bound on the rounding error of a sum over the last axis that should be 1."""
     return 16.0 * value.shape[-1] * float(xp.finfo(value.dtype).eps)
 
 
@@ -275,11 +276,11 @@ def check_positions(x: Any) -> Backend:
             advice = "; make an array of it, such as numpy.asarray(x0)"
         elif isinstance(x, dict):
             advice = (
-                "; put its values side by side into one array (*chains, dim), or give the parameters names by a Model, "
+                "; put its values side by side into one array (*chains, dim), or name the parameters with a Model, "
                 "such as Model(log_density, mu=Real())"
             )
         elif hasattr(x, "to_numpy"):
-            advice = "; take its numbers, x0.to_numpy()"
+            advice = "; pass its numbers, x0.to_numpy()"
         elif isinstance(x, int | float):
             advice = "; start each chain at a point, such as numpy.zeros((chains, dim))"
         got = f"{type(x).__name__}{advice}"

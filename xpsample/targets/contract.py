@@ -215,7 +215,7 @@ def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None
     if not is_array(array):
         none = ": let the function end with return" if array is None else ""
         name = "None" if array is None else type(array).__name__
-        frame = ": take its numbers by .to_numpy()" if hasattr(array, "to_numpy") else ""
+        frame = ": pass its numbers, .to_numpy()" if hasattr(array, "to_numpy") else ""
         raise LogDensityError(f"{what} must be an array of the positions' library; got {name}{none}{frame}")
     if tuple(array.shape) != tuple(shape):
         raise LogDensityError(

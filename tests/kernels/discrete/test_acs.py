@@ -233,7 +233,7 @@ def test_what_is_tuned_around_it():
     assert tune(target, x0, warmup=85).cycle.length == 20
     with pytest.raises(HyperparameterError, match=r"cannot tune ACS\.cycle by CycleSearch.* give a value"):
         xps.AIS(ACS(), [0.0, 1.0])
-    with pytest.raises(HyperparameterError, match="ACS's cycle is tuned by a rule such as CycleSearch"):
+    with pytest.raises(HyperparameterError, match="ACS's cycle must be tuned by a rule such as CycleSearch"):
         tune(target, x0, kernel=ACS(xps.LowRankMetric()))
 
 

@@ -11,7 +11,7 @@ from xpsample.targets.shaped import shape_of
 from xpsample.targets.target import Target
 
 FUNCTIONS = ("log_density", "score", "hvp", "log_density_and_score", "score_plus_hvp")
-"""Those of a target that are taken to other coordinates."""
+"""Functions of a target that are transformed to other coordinates."""
 
 
 def affine(target: Target, center: np.ndarray, factor: np.ndarray) -> Target:

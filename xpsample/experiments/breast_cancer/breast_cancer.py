@@ -49,7 +49,7 @@ held-out   mean log predictive density of a held-out row; higher is better"""
 
 
 class Size(NamedTuple):
-    """How long the runs are; `draws` and `burn_in` in HMC steps; MALA makes PER_STEP times as many."""
+    """Lengths of the runs; `draws` and `burn_in` in HMC steps; MALA makes PER_STEP times as many."""
 
     chains: int
     draws: int
@@ -159,9 +159,9 @@ def whitened(data: BreastCancer, draws: int = 200) -> WhitenedPosterior:
 def _prepare(posterior: WhitenedPosterior, run: Run[Size]) -> tuple[np.ndarray, Reference]:
     """The start positions that all runs share, and the reference; both on NumPy.
 
-    Overdispersed positions lie in tails where the curvature is up to forty times that of the middle: with the runs'
-    steps a proposal from there may never be accepted. The paper starts from the target; here HMC with small steps goes
-    there first.
+    Overdispersed positions lie in tails where the curvature is up to forty times the curvature in the middle: with the
+    runs' steps a proposal from there may never be accepted. The paper starts from the target; here HMC with small steps
+    goes there first.
     """
     size, seed = run.size, run.seed
     shape = (size.chains // TOGETHER, TOGETHER, len(posterior.center))
@@ -198,7 +198,7 @@ def _prepare(posterior: WhitenedPosterior, run: Run[Size]) -> tuple[np.ndarray, 
 def _sample(
     run: Run[Size], posterior: WhitenedPosterior, kernel: Kernel, steps: int, x0: Array
 ) -> tuple[Trace, float, float]:
-    """The trace, the seconds of the run, and those of its compilation (0 where nothing is compiled)."""
+    """The trace, the seconds of the run, and the seconds of its compilation (0 if nothing is compiled)."""
     size = run.size
 
     def once() -> Trace:
@@ -254,7 +254,7 @@ def held_out_log_density(draws: np.ndarray, data: BreastCancer) -> float:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """What repellence does to the error of a chain and to the work that a draw takes, on the first device."""
+    """Effect of repellence on the error of a chain and on the work per draw, on the first device."""
     found = {row["kernel"]: row for row in rows[: len(kernels())]}
     lines = [
         f"{name} against {name[3:]}: error of one chain's means {row['chain_error'] / base['chain_error']:.2f} of it, "

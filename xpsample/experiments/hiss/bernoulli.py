@@ -1,4 +1,4 @@
-"""HiSS paper, Section 6.1: three isolated modes among 16 states, over many chains and beside two controls.
+"""HiSS paper, Section 6.1: three isolated modes among 16 states, over many chains, with two controls.
 
 The paper runs 10 chains; a chain's logMAE varies by about 0.7, so here are 200.
 """

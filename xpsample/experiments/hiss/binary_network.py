@@ -73,9 +73,9 @@ class Fit(NamedTuple):
 
 
 def fit(predictions: Array, outputs: Array) -> Fit:
-    """How well predictions (*chains, rows) fit outputs (rows,), as the HiSS paper measures it (Tables 2 and 5).
+    """Goodness of fit of predictions (*chains, rows) to outputs (rows,), as in the HiSS paper (Tables 2 and 5).
 
-    Its "average log likelihood" is that of ``exp(-(f - y)^2)`` without constants: minus the mean squared error.
+    Its "average log likelihood" uses ``exp(-(f - y)^2)`` without constants: minus the mean squared error.
     """
     xp = array_namespace(predictions)
     squared = xp.mean((predictions - outputs) ** 2, axis=-1)

@@ -82,7 +82,7 @@ def _blog() -> Split:
 
 
 class Problem(NamedTuple):
-    """How to load a data set, the paper's eta, and its test log likelihood and RMSE by sampler."""
+    """Loader of a data set, the paper's eta, and its test log likelihood and RMSE by sampler."""
 
     load: Callable[[], Split]
     eta: float
@@ -166,7 +166,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def constants(split: Split) -> list[Row]:
-    """What predictions without a network give."""
+    """Results of predictions without a network."""
     guesses = {"constant mean": np.mean(split.train_y), "constant 0": 0.0, "constant 1": 1.0}
     errors = {guess: np.mean((split.test_y - value) ** 2) for guess, value in guesses.items()}
     return [{"sampler": guess, "log_likelihood": -error, "rmse": error**0.5} for guess, error in errors.items()]
@@ -229,7 +229,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """For each data set the best sampler on the test rows, beside the best constant and random networks."""
+    """For each data set the best sampler on the test rows, with the best constant and random networks."""
     lines = []
     for name in dict.fromkeys(row["data"] for row in rows):
         own = [row for row in rows if row["data"] == name and row["backend"] == rows[0]["backend"]]

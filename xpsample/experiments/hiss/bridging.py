@@ -1,4 +1,4 @@
-"""How noise bridges modes: Figs. 3, 9 and 10 of the HiSS paper, from densities alone."""
+"""Noise that bridges modes: Figs. 3, 9 and 10 of the HiSS paper, from densities alone."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ SCALES = (0.1, 0.25, 0.5, 1.0, 2.0)
 SIGNALS = (0.99, 0.95, 0.8, 0.5, 0.0)
 """alpha of the Gaussian kernel with the variance-preserving schedule, whose sigma is sqrt(1 - alpha^2)."""
 DEVIATION = math.pi / math.sqrt(3.0)
-"""Of the logistic density."""
+"""Standard deviation of the logistic density."""
 
 
 def tempered(exact: np.ndarray, beta: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The critical 24 x 24 Ising model of the HiSS paper's Appendix D.2, beside the exact energy of the finite lattice."""
+"""Critical 24 x 24 Ising model of the HiSS paper's Appendix D.2, with the exact energy of the finite lattice."""
 
 import math
 from typing import Any
@@ -58,7 +58,7 @@ def start(seed: int) -> np.ndarray:
 
 
 def critical(run: Run[Any], device: DeviceDtype, draws: int) -> list[Row]:
-    """Run the samplers for their energies; a third of the draws come before and are left out."""
+    """Run the samplers for their energies; a third of the draws come before and are discarded."""
     base, shape = DMALA(0.8), (SIDE, SIDE)
     kernels: dict[str, tuple[Kernel, int]] = {
         "DMALA": (base, 20),
@@ -86,7 +86,7 @@ def critical(run: Run[Any], device: DeviceDtype, draws: int) -> list[Row]:
 
 
 def tell_energies(run: Run[Any], rows: list[Row]) -> None:
-    """The table of energies, beside the exact one."""
+    """Print the table of energies, with the exact energy."""
     run.table(
         rows,
         COLUMNS,

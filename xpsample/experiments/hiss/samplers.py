@@ -1,4 +1,4 @@
-"""What the HiSS experiments share: the samplers of their tables, at equal inner steps, and measures on few states."""
+"""Helpers of the HiSS experiments: the samplers of their tables, at equal inner steps, and measures on few states."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from xpsample.trace.recorders import Draws
 BETAS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 """The paper's temperatures 1, 10, ..., 10^4."""
 SIGMA = math.sqrt(0.9)
-"""Of the Gaussian kernel in the paper's Section 6.5."""
+"""Standard deviation of the Gaussian kernel in the paper's Section 6.5."""
 CYCLE = 20
 """Steps of a cycle of ACS, which the paper does not give."""
 IID = "independent draws"
@@ -131,7 +131,7 @@ def counts_at(states: np.ndarray, marks: Sequence[int], total: int) -> np.ndarra
 
 
 def measures(counts: np.ndarray, exact: np.ndarray, among: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Of counts (..., chains, states), by chain: logMAE, TVD, KL(estimate || exact), coverage; and of all chains.
+    """Measures of counts (..., chains, states), by chain (logMAE, TVD, KL(estimate || exact), coverage), and pooled.
 
     ``pooled`` is the total variation of the chains' mean estimate, (...).
     """
@@ -182,7 +182,7 @@ def compare(
 
 
 def best_sampler(rows: Sequence[Row], key: str, name: str) -> str:
-    """A line of a conclusion: the sampler with the least mean, beside HiSS, DMALA and independent draws."""
+    """A line of a conclusion: the sampler with the least mean, with HiSS, DMALA and independent draws."""
     rows = [row for row in rows if row["backend"] == rows[0]["backend"]]
     value = {row["sampler"]: f"{row[key]:.3f}" for row in rows}
     least = min((row for row in rows if row["sampler"] != IID), key=lambda row: row[key])["sampler"]
@@ -193,7 +193,7 @@ def best_sampler(rows: Sequence[Row], key: str, name: str) -> str:
 def plot_curves(titles: Mapping[str, str]) -> Callable[[Any, Run[Any], list[Row]], None]:
     """A figure's function: means over chains, a column for each measure, whose title is given.
 
-    Against draws, and below against seconds, which independent draws do not have. All steps of a run take as long.
+    Against draws, and below against seconds, which independent draws do not have. All steps of a run are equally long.
     """
 
     def plot(figure: Any, run: Run[Any], rows: list[Row]) -> None:

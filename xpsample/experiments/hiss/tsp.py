@@ -133,8 +133,8 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 def _over_scales(run: Run[Size], cities: np.ndarray, start: np.ndarray) -> Iterator[Row]:
     """Fig. 17: HiSS over eta with alpha = 1e-4, all of them one run; a row for each.
 
-    A change of a place costs 1 / alpha = 10,000 in the exponent of a refinement, so that none is ever made. They are
-    left out.
+    A change of a place costs 1 / alpha = 10,000 in the exponent of a refinement, so that none is ever made. Refinements
+    are skipped.
     """
     n, (device, *_) = len(cities), run.devices
     eta = device.array(np.asarray(SCALES)[:, None])
@@ -193,7 +193,7 @@ def _sampled(
 
 
 def _controls(run: Run[Size], cities: np.ndarray, samples: int) -> Iterator[Row]:
-    """As many independent draws: from the target, where there are not too many cities, and of any tours."""
+    """The same number of independent draws: from the target, if there are not too many cities, and of random tours."""
     shape, labels = (samples, run.size.chains, len(cities)), {"backend": "", "paper": ""}
     if len(cities) <= LARGEST_DRAWN:
         with run.step("independent draws"):

@@ -1,1 +1,1 @@
-"""Samplers side by side, each with everything left out, on the targets that others compare theirs on."""
+"""Samplers side by side, each with all settings unset, on targets of published comparisons."""

@@ -1,4 +1,4 @@
-"""The two lines that a user types, on every target: is the run right, and where it is not, does it say so?
+"""Default two-line calls on every target: is the run correct and, if not, does it warn?
 
 Noise is `Portable`, so that all libraries are given the same numbers.
 """
@@ -60,7 +60,7 @@ def run_of(
     chains: int,
     seed: int,
 ) -> Row:
-    """A row: ``sample(target, kernel, x0, 1000, seed=seed)`` beside what is known of the target."""
+    """A row: ``sample(target, kernel, x0, 1000, seed=seed)`` compared with the known values of the target."""
     label, kernel = sampler
     x0 = device.array(benchmark.start(np.random.default_rng(seed), chains))
     began = time.perf_counter()
@@ -105,7 +105,7 @@ def _errors(benchmark: Benchmark, draws: np.ndarray, known_within: float) -> tup
 
 
 def conclude(rows: list[Row]) -> Iterator[str]:
-    """How many runs are right, how many say what is wrong, and which do neither."""
+    """Number of runs that are correct, number that warn, and runs that do neither."""
     of = {outcome: [row for row in rows if row["outcome"] == outcome] for outcome in ("right", "warned", "silent")}
     yield f"{len(of['right'])} of {len(rows)} runs are right, {len(of['warned'])} say what is wrong"
     if of["silent"]:

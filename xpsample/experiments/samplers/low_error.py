@@ -1,7 +1,7 @@
-"""How long chains take until their second moments are right: the rule of a published comparison of samplers.
+"""Number of steps until second moments are accurate: the rule of a published comparison of samplers.
 
-The rule is that of github.com/reubenharry/sampler-benchmarks (Robnik, Cohn-Gordon and Seljak, "Metropolis adjusted
-microcanonical Hamiltonian Monte Carlo", 2025): for each chain by itself the squared error of the running mean of y^2,
+The rule is taken from github.com/reubenharry/sampler-benchmarks (Robnik, Cohn-Gordon and Seljak, "Metropolis adjusted
+microcanonical Hamiltonian Monte Carlo", 2025): for each chain separately the squared error of the running mean of y^2,
 over the variance of y^2, in the worst coordinate; of these the median over the chains; and the last time at which it is
 above 0.01. One independent draw of one coordinate has an error of 1, so that 0.01 is the error of 100.
 """
@@ -22,7 +22,7 @@ LOW_ERROR = 0.01
 
 
 class SquareErrors(NamedTuple):
-    """What `RecordSquareErrors` gives: errors (draw, *chains), and where a later run goes on.
+    """Result of `RecordSquareErrors`: errors (draw, *chains), and the values from which a later run continues.
 
     ``count`` (0-d) and ``total`` (*chains, dim) are the number of draws, and the sum of their y^2.
     """
@@ -43,7 +43,7 @@ class RecordSquareErrors(Recorder):
     """Per kept step the squared error of each chain's running mean of y^2, over Var y^2, in the worst coordinate.
 
     `square` and `variance` are E y^2 and Var y^2 of the target, (dim,). `parameters` takes positions (*chains, dim) to
-    y of the same shape; y is the position when not given. `since` goes on from an earlier run of the same chains.
+    y of the same shape; y is the position when not given. `since` continues an earlier run of the same chains.
     """
 
     square: np.ndarray
@@ -76,7 +76,7 @@ class RecordSquareErrors(Recorder):
 
 
 def draws_to_low_error(errors: np.ndarray, low: float = LOW_ERROR) -> float:
-    """How many draws a chain needs: those up to the last at which the median over the chains is above `low`.
+    """Number of draws that a chain needs: up to the last at which the median over the chains is above `low`.
 
     By the errors (draw, *chains) of `RecordSquareErrors`, from the first draw on; nan counts as infinite. It is
     infinity if the last median is above `low`. 0.01 is the error of 100 independent draws in one coordinate.

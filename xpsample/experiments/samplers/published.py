@@ -19,7 +19,7 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
     "item-response": {"HMC": 771, "NUTS": 812, "MALA": 2495, "MAMS": 631, "MCLMC": 197},
     "stochastic-volatility": {"HMC": 6299, "NUTS": 13_290, "MALA": NEVER, "MAMS": 5510, "MCLMC": 3187},
 }
-"""By target and sampler; a target that is left out was not measured, or not as it is here."""
+"""Results by target and sampler; a missing target was not measured, or not as it is here."""
 
 LIMITS: Mapping[str, float] = {"HMC": 1.0, "NUTS": 1.1, "MAMS": 1.3}
-"""What our figure should not exceed, as a multiple of the published one."""
+"""Limits of our results, as multiples of the published ones."""

@@ -1,6 +1,6 @@
 """Samplers that are given no number by hand: gradient evaluations until second moments are right, and their runs.
 
-The rule is the published comparison's, see `low_error`; the figures beside ours are in `published`.
+The rule is from the published comparison, see `low_error`; the figures to compare with are in `published`.
 """
 
 import argparse
@@ -203,7 +203,7 @@ def until_low(
 
 
 def cases(rows: list[Row]) -> list[Row]:
-    """Medians and ranges over the seeds, beside the published figures."""
+    """Medians and ranges over the seeds, with the published figures."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         found.setdefault((row["target"], row["sampler"]), []).append(row)
@@ -238,7 +238,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """How many cases keep to their limit, and which do not."""
+    """Number of cases within their limit, and the cases beyond it."""
     if run.args.part == "defaults":
         return "\n".join(defaults.conclude(rows))
     held, broken = 0, []

@@ -38,7 +38,7 @@ from xpsample.targets import LineIntegral
 SCHEDULE = variance_preserving(linear_betas(1000, 1e-4, 0.01))
 """Noise levels from 0.01 to 12.5, in units of pixels in [-1, 1]."""
 LARGEST, SMALLEST = 12.0, 0.03
-"""Of the ladder."""
+"""Noise levels at the ends of the ladder."""
 RATES = (2e-3, 5e-4)
 """Adam's, each for half of the training."""
 UPDATES, BATCH = 50, 32
@@ -135,7 +135,7 @@ def anneal(
 
 
 def measured(images: np.ndarray, known: Digits, held_out: np.ndarray) -> Row:
-    """Of images (chains, dim)."""
+    """Measures of images (chains, dim)."""
     found = classify(images, known)
     shares = class_shares(found.labels[None], CLASSES)
     return {
@@ -147,7 +147,7 @@ def measured(images: np.ndarray, known: Digits, held_out: np.ndarray) -> Row:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """How far other held-out images, and those of each method, are from the data."""
+    """Distances of other held-out images, and of each method's images, from the data."""
     found = [f"{row['method']}: W1 {row['w1']:.2f}, nearest training image at {row['distance']:.2f}" for row in rows]
     return "\n".join(found)
 

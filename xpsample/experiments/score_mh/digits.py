@@ -179,7 +179,7 @@ def ladder(levels: int) -> tuple[float, ...]:
 
 
 def kernel_and_target(problem: Problem, method: str) -> tuple[Kernel, Target]:
-    """Of a method, for chains (tau, chain)."""
+    """Kernel and target of a method, for chains (tau, chain)."""
     tau, networks = problem.device.array(np.asarray(TAUS)[:, None]), problem.networks
     eta = 2.0 * tau * tau
     kernel = MALA(eta) if method.startswith("MALA") else NormULA(tau) if method.endswith("norm") else ULA(eta)
@@ -214,7 +214,7 @@ def anneal(problem: Problem, method: str, levels: int, more: int) -> tuple[np.nd
 
 
 def measured(problem: Problem, images: np.ndarray) -> Row:
-    """Of images (groups * chains, dim), group by group."""
+    """Measures of images (groups * chains, dim), group by group."""
     lost = ~np.all(np.abs(images) < BOUND, axis=-1)  # false for what is not a number
     images = np.where(lost[:, None], BOUND, images)
     groups, held_out = images.reshape(problem.run.size.groups, -1, images.shape[-1]), problem.held_out
@@ -246,7 +246,7 @@ def floors(problem: Problem) -> Iterator[Row]:
 
 
 def tell(run: Run[Size], rows: list[Row]) -> None:
-    """All rows, and those of further ladders."""
+    """Print all rows, and the rows of further ladders."""
     run.table(rows, COLUMNS, ("method", "tau"), legend=LEGEND)
     title = "the same without the steps after the ladder, for ladders of several lengths"
     run.table(run.shown["steps"], STEPS_COLUMNS, ("method", "levels", "tau"), title=title)

@@ -84,7 +84,7 @@ def _row(score: str, acceptance: str, x: np.ndarray, fresh: np.ndarray) -> Row:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """Both scores beside each other."""
+    """Both scores compared."""
     w1 = {(row["score"], row["acceptance"]): row["w1"] for row in rows}
     pairs = (f"{how} {w1['true', how]:.3f} and {w1['learned', how]:.3f}" for how in ("direct", "ratio"))
     return f"W1 with the true and the learned score: {', '.join(pairs)}; floor {w1['', 'floor']:.3f}"

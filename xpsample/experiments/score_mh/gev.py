@@ -30,7 +30,7 @@ from xpsample.targets import Target
 
 SHAPES = (-0.25, 0.0, 0.25, 0.5, 0.75)
 BOUND = 100.0
-"""Of the true score in the training of acceptances."""
+"""Bound on the true score in the training of acceptances."""
 
 MEASURES = (
     ("w1", "W1", ".3f"),

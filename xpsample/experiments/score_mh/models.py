@@ -1,4 +1,4 @@
-"""What the score-mh experiments share: score and acceptance networks, several of each trained in one run."""
+"""Helpers of the score-mh experiments: score and acceptance networks, several of each trained in one run."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -55,8 +55,8 @@ FLAT = 0.01
 class Trained(NamedTuple):
     """Parameters (runs, ...), CPU seconds (compilation with them), and the losses of the epochs on new data, or None.
 
-    With validation the parameters are those of the best epoch. `gain` is what the last of several cycles lowered the
-    least loss of new data by, as a share of all that it has fallen.
+    With validation the parameters come from the best epoch. `gain` is the decrease of the least loss of new data in the
+    last of several cycles, as a share of its total decrease.
     """
 
     parameters: tree.Tree
@@ -165,7 +165,7 @@ class Columns(TrainingLoss, FrozenDataclass):
 
     @property
     def constants(self) -> tree.Tree:
-        """Those of the loss."""
+        """Constants of the loss."""
         return self.loss.constants
 
     def noise(self, rows: int, dim: int) -> Specs:
@@ -249,7 +249,7 @@ def repeated(parameters: tree.Tree, times: int) -> tree.Tree:
 
 
 def mean_text(row: Row, key: str, spec: str = ".3f") -> str:
-    """A cell with its standard error, where the row has one; in powers of ten where chains went far out."""
+    """A cell with its standard error, if the row has one; in powers of ten if chains escaped to large values."""
     spec = spec if abs(row[key]) < 1e4 else ".1e"
     error = f" +- {row[f'{key}_se']:{spec}}" if f"{key}_se" in row else ""
     return f"{row[key]:{spec}}{error}"
@@ -261,7 +261,7 @@ def mean_and_range(key: str, values: np.ndarray) -> Row:
 
 
 def range_text(row: Row, key: str, spec: str = ".3f") -> str:
-    """A cell of `mean_and_range`, where the row has one; in powers of ten where chains went far out."""
+    """A cell of `mean_and_range`, if the row has one; in powers of ten if chains escaped to large values."""
     if key not in row:
         return ""
     mean, *ends = (row[name] for name in (key, f"{key}_low", f"{key}_high"))

@@ -177,7 +177,7 @@ def draw_problem(run: Run[Size], name: str) -> Problem:
 
 
 def asymmetry(x: np.ndarray, parameters: tree.Tree) -> float:
-    """How far a learned score is from a gradient: over the data, rms of J_12 - J_21 over that of J's norm."""
+    """Distance of a learned score from a gradient: over the data, rms of J_12 - J_21 over the rms of J's norm."""
     parameters, h = tree.map(lambda leaf: to_host(leaf).astype(np.float64), parameters), 1e-5
     around = ((score_network(x + h * e, parameters), score_network(x - h * e, parameters)) for e in np.eye(2))
     jacobian = np.stack([(after - before) / (2 * h) for after, before in around], axis=-1)
@@ -186,7 +186,7 @@ def asymmetry(x: np.ndarray, parameters: tree.Tree) -> float:
 
 
 def methods(epsilon: float) -> dict[str, tuple[Proposal, Kernel]]:
-    """The paper's three, of the scale epsilon (in units of x); that of pCN, whose moves shrink x, is at most 0.1."""
+    """The paper's three methods, of the scale epsilon (in units of x); pCN, whose moves shrink x, has at most 0.1."""
     eta, beta = 0.5 * epsilon**2, min(epsilon, 0.1)
     return {
         "RW": (RandomWalk(epsilon), RWM(epsilon)),
@@ -303,14 +303,14 @@ def over_steps(problem: Problem, acceptances: Mapping[str, Acceptance]) -> Itera
 
 
 def regularized(problem: Problem) -> Iterator[Row]:
-    """Fig. 8: the weight lambda of the loss, for Score-RW, beside the line integral of the same scores."""
+    """Fig. 8: the weight lambda of the loss, for Score-RW, with the line integral of the same scores."""
     weights = problem.run.args.weight or problem.run.size.lambdas
     yield sampled(problem, "RW", "line", methods(problem.epsilon)["RW"][1], LineIntegral(8)).row
     yield from by_loss(problem, [(weight, 100.0, "global") for weight in weights])
 
 
 def settings(problem: Problem) -> Iterator[Row]:
-    """What else the paper leaves open about the loss, for Score-RW."""
+    """Other settings of the loss that the paper does not state, for Score-RW."""
     losses = [(1.0, 100.0, "global"), (0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
     yield from by_loss(problem, losses)
 
@@ -318,7 +318,7 @@ def settings(problem: Problem) -> Iterator[Row]:
 def by_loss(problem: Problem, losses: Iterable[tuple[float, float | None, str]]) -> Iterator[Row]:
     """Score-RW of each loss (lambda, C, pairs).
 
-    By the mean of a(x', 0) over the paper's grid of x', by the error of the log ratio, and by what the chains do.
+    Compared by the mean of a(x', 0) over the paper's grid of x', the error of the log ratio, and the chains.
     """
     proposal, kernel = methods(problem.epsilon)["RW"]
     side = (np.linspace(*edges, 40) for edges in GRID)
@@ -413,7 +413,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """Who is nearest to the data, and which adjusted chains are nearer to it than ULA's in every training."""
+    """Method nearest to the data, and the adjusted chains that are nearer to it than ULA's in every training."""
     lines = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name and "accept" in row]

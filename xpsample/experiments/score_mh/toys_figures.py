@@ -11,7 +11,7 @@ from xpsample.experiments.table import Row
 STARTS = ("data", "normal")
 SHOWN = ("data", "ULA", "RW direct", "MALA direct", "MALA ratio", "MALA line", "pCN direct")
 GRID = ((-1.5, 2.25), (-1.0, 1.5))
-"""Where the paper evaluates an acceptance, in each coordinate of x'."""
+"""Range of the paper's evaluations of an acceptance, in each coordinate of x'."""
 SWEPT = {"w1_normal": "W1, starts: normal", "w1_data": "W1, starts: data", "mmd2_normal": "MMD$^2$, starts: normal"}
 COLOURS = {"": "#202020", "direct": "#B3440A", "ratio": "#D98A2B", "line": "#3567A8", "Taylor": "#3B7A57"}
 

@@ -1,7 +1,7 @@
 """A small U-Net for images, as a plain function of a tree of parameters, such as predicts noise in diffusion models.
 
 Source: Ho, Jain & Abbeel, "Denoising diffusion probabilistic models" (2020), whose network has more of the same parts,
-and attention beside them.
+and attention.
 """
 
 import math

@@ -28,7 +28,7 @@ STARTS = {
     "N(0, I)": ("#202020", "^"),
     "exact draws": ("#3B7A57", "D"),
 }
-"""How chains start, with the colour and the marker of the figure."""
+"""Starts of the chains, with the color and the marker of the figure."""
 WIDE = 8.0
 """Standard deviation of the random walk's proposals that reach the other mode."""
 ETA = 0.5
@@ -80,7 +80,7 @@ def starts(chains: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def is_heavy(x: np.ndarray) -> np.ndarray:
-    """Whether positions (..., 2) are nearer to the heavy mode."""
+    """Return whether positions (..., 2) are nearer to the heavy mode."""
     return np.sum(x, axis=-1) > 0
 
 
@@ -131,7 +131,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """Who leaves a mode at all, and who has the weights right from everywhere."""
+    """Samplers that leave a mode at all, and samplers with correct weights from all starts."""
     error = {row["sampler"]: max(abs(row[start] - WEIGHTS[0]) for start in STARTS) for row in rows}
     best, local = min(error, key=error.__getitem__), sum(row["crossed"] == 0 for row in rows)
     return (

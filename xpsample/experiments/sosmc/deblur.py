@@ -84,7 +84,7 @@ METHODS: dict[str, tuple[bool, Adaptation | None]] = {
     "SOSMC": (True, None),
     "SOSMC, by ESS": (True, BY_ESS),
 }
-"""Whether the particles are weighted, and how the image step changes. The paper's are the first and the third."""
+"""Flag of weighted particles, and change of the image step. The paper's are the first and the third."""
 
 
 class Size(NamedTuple):
@@ -100,7 +100,7 @@ QUICK = Size(150, (slice(130, 178), slice(40, 88)))
 
 
 class ImageCourse(NamedTuple):
-    """What is shown of a run: the weighted mean image, curves (row,) by name, and some of the last particles."""
+    """Displayed results of a run: the weighted mean image, curves (row,) by name, and some of the last particles."""
 
     image: np.ndarray
     curves: dict[str, np.ndarray]
@@ -218,7 +218,7 @@ def _mean_image(x: np.ndarray, logs: np.ndarray) -> np.ndarray:
 
 
 def _errors(truth: np.ndarray, images: np.ndarray, logs: np.ndarray) -> Row:
-    """Of weighted images (particle, height, width): mean squared errors, and the SSIM of Wang et al. (2004).
+    """Errors of weighted images (particle, height, width): mean squared, and the SSIM of Wang et al. (2004).
 
     Without scikit-image the similarities are nan.
     """

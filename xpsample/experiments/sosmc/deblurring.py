@@ -70,7 +70,7 @@ def deblurring(
     ``log pi_theta(x) = -|y - B x|^2 / (2 noise_scale^2) - exp(theta) TV(x) + dim theta``. The last term is the prior's
     normaliser, which is known since TV is homogeneous of degree one (App. E.4). The parameters are ``{"theta": ...}``.
 
-    The **score is that of the first term alone**, as `MYULA` needs it; the second term is not differentiable.
+    The **score is the gradient of the first term alone**, as `MYULA` needs it; the second term is not differentiable.
 
     Parameters
     ----------

@@ -204,7 +204,7 @@ def tune(
 
 
 def _row_of(size: Size, step: int) -> int:
-    """How many rows of the new chains' positions come before a step."""
+    """Number of rows of the new chains' positions before a step."""
     return step * PATH // (size.burn_in + size.fresh)
 
 

@@ -19,7 +19,7 @@ ALONG = 5
 
 
 def rows_along(kept: int) -> np.ndarray:
-    """Of so many kept rows, those at which new chains are run."""
+    """Select, among so many kept rows, the rows at which new chains are run."""
     return (1 + np.arange(ALONG)) * kept // ALONG - 1
 
 

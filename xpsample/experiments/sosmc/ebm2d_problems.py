@@ -13,7 +13,7 @@ from xpsample.experiments.toys import moons
 EDGE = 6.0
 """The square Omega is [-EDGE, EDGE]^2 (Eq. 34)."""
 CENTRES = np.array([[-(3.0**0.5), -1.0], [3.0**0.5, -1.0], [0.0, 2.0]])
-"""Of the blobs; those of the paper are not known."""
+"""Centers of the blobs; the paper's centers are not known."""
 
 
 def circles(rows: int, rng: np.random.Generator, noise: float = 0.02, factor: float = 0.8) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Section 5.1 of the SOSMC paper: mixtures whose weights are tuned to a reward, by six methods, beside its tables."""
+"""Section 5.1 of the SOSMC paper: mixtures whose weights are tuned to a reward, by six methods, with its tables."""
 
 import argparse
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ from xpsample.targets import Parametric
 GAMMA, RATE = 0.1, 0.1
 ADAPT = Adaptation(0.95, 1.01, 0.001, 0.99)
 ADAPT_ROOT = Adaptation(0.95, 1.01**0.5, 0.002**0.5, 1.98**0.5)
-"""Of a random walk's standard deviation sqrt(2 gamma)."""
+"""Adaptation of a random walk's standard deviation sqrt(2 gamma)."""
 REWARD, NLL = "", ", NLL"
-"""What the names of courses end with: the mean reward, and the mean of U, which the paper calls NLL."""
+"""Endings of the names of courses: the mean reward, and the mean of U, which the paper calls NLL."""
 
 
 def methods(particles: int) -> dict[str, Method]:

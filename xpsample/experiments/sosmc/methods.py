@@ -1,4 +1,4 @@
-"""What the SOSMC experiments share: how a method is made of a move and the settings around it, and colours."""
+"""Helpers of the SOSMC experiments: a method made of a move and its settings, and colors."""
 
 from typing import Any, NamedTuple
 

@@ -59,7 +59,7 @@ def dark(x: Array) -> Array:
 
 
 def half(x: Array) -> Array:
-    """Half the mean of the lower half of the image minus that of the upper, after clamping; (..., 784) to (...)."""
+    """Half the mean of the lower half of the image minus the upper half's, after clamping; (..., 784) to (...)."""
     middle = SIDE * SIDE // 2
     return 0.5 * (bright(x[..., middle:]) - bright(x[..., :middle]))
 
@@ -134,7 +134,7 @@ def family(theta: tree.Tree) -> Parametric:
 
 
 def way_of_images(run: Run[Size], theta: tree.Tree, count: int, seed: int, label: str) -> np.ndarray:
-    """New images (stop, count, 784) of the pretraining sampler, on their way from uniform noise to the last step."""
+    """New images (stop, count, 784) of the pretraining sampler, at some steps from uniform noise to the last step."""
     device = run.devices[0]
     x0 = np.random.default_rng(seed).uniform(-1, 1, (count, SIDE * SIDE))
     target = family(tree.map(device.array, tree.map(to_host, theta)))
@@ -231,7 +231,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 
 
 def plot_ways(figure: Any, run: Run[Size], rows: list[Row]) -> None:
-    """Fig. 5: two images of each model on their way from noise, with the number of steps."""
+    """Fig. 5: two images of each model at several steps from noise, with the number of steps."""
     arrays, size, beta = run.shown, run.size, betas(run)[0]
     figure.set_size_inches(13.0, 2.3 * len(size.rewards))
     for line, reward in zip(figure.subplots(len(size.rewards), 2, squeeze=False), size.rewards, strict=True):
@@ -244,7 +244,7 @@ def plot_ways(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 
 
 def plot_betas(figure: Any, run: Run[Size], rows: list[Row]) -> None:
-    """Fig. A.15: new images of the pretrained model and of those that SOSMC-ULA tuned, with common starts and noise."""
+    """Fig. A.15: new images of the pretrained and SOSMC-ULA's models, with common starts and noise."""
     arrays, rewards, strengths = run.shown, run.size.rewards, betas(run)
     figure.set_size_inches(4.4 * len(rewards), 0.8 + 0.42 * (1 + len(strengths)))
     for axes, reward in zip(figure.subplots(1, len(rewards), squeeze=False)[0], rewards, strict=True):

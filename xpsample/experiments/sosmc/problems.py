@@ -1,6 +1,6 @@
 """The problems of sosmc-langevin: mixtures with learnable weights, rewards, and what rewards can be reached.
 
-Settings that the paper leaves out are those of its authors' public notebooks.
+Settings that the paper does not state are taken from its authors' public notebooks.
 """
 
 import math
@@ -17,7 +17,7 @@ from xpsample.particles.batches import DrawnBatches
 from xpsample.targets import Parametric
 
 FLOOR = 1e-9
-"""Of the density, in the authors' code; the paper's Eq. 26 has none."""
+"""Floor of the density, in the authors' code; the paper's Eq. 26 has none."""
 DUAL = np.array([[3.0, 0.0], [-3.0, 0.0]])
 HEXAGON = 4.0 * np.stack([np.cos(np.arange(6) * math.pi / 3), np.sin(np.arange(6) * math.pi / 3)], axis=-1)
 SPARSE = np.array([1.5, -1.5] * 3)

@@ -24,7 +24,7 @@ W1_EVERY = 4
 PATH = 150
 """Positions of a trajectory that are drawn."""
 LAGS = 200
-"""Of the autocorrelations."""
+"""Number of lags of the autocorrelations."""
 COLOURS = {"LD": "#6b6b6b", "SRLD": "#B3440A"}
 
 COLUMNS = columns("backend | setting | sampler | eta .4f") | matched.measure_columns(
@@ -102,7 +102,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 
 
 def _measures(draws: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
-    """Of each repeat, (repeat,)."""
+    """Measures of each repeat, (repeat,)."""
     runs = np.moveaxis(draws, 0, 1)
     return {
         "mmd2": matched.mmd2(runs, truth),
@@ -113,7 +113,7 @@ def _measures(draws: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """Whether SRLD is better, in both settings."""
+    """Check if SRLD is better, in both settings."""
     return "\n".join(f"{row['backend']}, {row['setting']}: SRLD is {matched.verdict(row)}" for row in rows[2::3])
 
 

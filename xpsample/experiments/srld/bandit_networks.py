@@ -1,4 +1,4 @@
-"""Thompson sampling by networks: chains that go on as rows come in, and arms by one of the last samples."""
+"""Thompson sampling by networks: chains that continue as rows arrive, and arms by one of the last samples."""
 
 from collections import deque
 from dataclasses import dataclass, replace

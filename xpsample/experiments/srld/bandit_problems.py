@@ -132,7 +132,7 @@ def regret(means: np.ndarray, arms: np.ndarray) -> np.ndarray:
 
 
 def uniform_regret(means: np.ndarray) -> np.ndarray:
-    """What a policy that pulls each arm with equal chances loses in the mean, (...)."""
+    """Mean loss of a policy that pulls each arm with equal chances, (...)."""
     return np.max(means, axis=-1) - np.mean(means, axis=-1)
 
 
@@ -184,7 +184,7 @@ class Linear:
         return pulled.T
 
     def _choose(self, rng: Any, x: np.ndarray, products: Any, responses: Any, squares: Any, pulls: Any) -> np.ndarray:
-        """For contexts x (trials, rounds, dim), each by a draw of its own."""
+        """Choose arms for contexts x (trials, rounds, dim), each by an independent draw."""
         mean = np.linalg.solve(products, responses[..., None])[..., 0]
         expected = np.einsum("tni,tai->tna", x, mean)
         if self.greedy:
@@ -199,6 +199,6 @@ class Linear:
 
 
 def blocks(rounds: int, initial: int, every: int) -> list[tuple[int, int]]:
-    """The rounds between updates: those of the initial pulls, then `every` at a time."""
+    """The rounds between updates: the initial pulls, then `every` at a time."""
     edges = [0, *range(min(initial, rounds), rounds, every), rounds]
     return [(a, b) for a, b in itertools.pairwise(edges) if b > a]

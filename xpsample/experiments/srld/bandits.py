@@ -1,7 +1,7 @@
 """SRLD paper, Section 6.3 and Appendix D: Thompson sampling by networks whose weights LD, SRLD and SVGD sample.
 
-Ten trials are one batch of chains. After every 50 contexts the chains go on with the rows that have come in, and a
-context's arm is the best one under one of the last 20 samples, picked at random.
+Ten trials are one batch of chains. After every 50 contexts the chains continue with the new rows, and a context's arm
+is the best one under one of the last 20 samples, picked at random.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from xpsample.srld import SRLD, Rolling
 
 M, ALPHA = 20, 10.0
 ETA = 5e-8
-"""Of LD and SRLD, on both bandits: the authors' code's, whose 1e-7 is halved there. The paper gives none."""
+"""Step size of LD and SRLD, on both bandits, from the authors' code, whose 1e-7 is halved there; not in the paper."""
 
 SVGD_STEP = 0.01
 """With `AdaGrad`, as Liu & Wang run it on networks; ten times their step for about a tenth of their 2,000 steps."""
@@ -40,7 +40,7 @@ REGRETS = {
     "mushroom": {"SVGD": "20.7 +- 2.0", "LD": "4.28 +- 0.09", "SRLD": "3.80 +- 0.16"},
     "wheel": {"SVGD": "91.32 +- 0.17", "LD": "38.07 +- 1.11", "SRLD": "32.08 +- 0.75"},
 }
-"""Of the paper's Table 2."""
+"""Results of the paper's Table 2."""
 COLOURS = {
     "uniform": "#b0b0b0",
     "linear greedy": "#8fb4d9",

@@ -39,8 +39,8 @@ ADAGRAD_STEPS = (0.003, 0.01, 0.03, 0.1)
 class Split(NamedTuple):
     """Rows of all splits, inputs (splits, rows, features) standardised by each split's training rows.
 
-    ``outputs`` (splits, rows) are those that the networks see: the outputs in their own units, ``test_outputs``, less
-    the location over the scale, (splits, 1).
+    ``outputs`` (splits, rows) are the networks' outputs: the outputs in their own units, ``test_outputs``, less the
+    location over the scale, (splits, 1).
     """
 
     inputs: np.ndarray
@@ -204,7 +204,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 
 
 def _part(measures: dict[str, np.ndarray], i: int = -1) -> dict[str, np.ndarray]:
-    """The measures (split,) of a share of the draws, from those of all (share, split)."""
+    """The measures (split,) of a share of the draws, from the measures of all shares (share, split)."""
     return {key: values[i] for key, values in measures.items()}
 
 
@@ -229,7 +229,7 @@ def starts(shape: tuple[int, ...], features: int, seed: int) -> np.ndarray:
 
 
 def _target(split: Split, axes: int) -> Target:
-    """The posteriors of all splits, for positions with so many chain axes after that of the splits."""
+    """The posteriors of all splits, for positions with so many chain axes after the axis of the splits."""
     inputs, outputs = (np.expand_dims(a, tuple(range(1, 1 + axes))) for a in (split.inputs, split.outputs))
     return regression_network(inputs, outputs, HIDDEN)
 
@@ -252,9 +252,9 @@ def _fit(
     label: str,
     shares: tuple[float, ...] = (1.0,),
 ) -> tuple[dict[str, np.ndarray], np.ndarray, float]:
-    """How well shares of the draws predict test rows, (share, step size, split), which chains froze, and the seconds.
+    """Predictive quality of shares of the draws on test rows, (share, step size, split), frozen chains, and seconds.
 
-    All step sizes are one run, a chain axis after that of the splits. Particles all count for every share.
+    All step sizes are one run, a chain axis after the axis of the splits. Particles all count for every share.
     """
     splits, rows, features = split.inputs.shape
     inner = (method.particles,) if method.particles else ()

@@ -1,4 +1,4 @@
-"""SRLD beside Langevin dynamics (LD) of the same noise and drift: what srld-banana and srld-mixtures share."""
+"""SRLD compared with Langevin dynamics (LD) of the same noise and drift: for srld-banana and srld-mixtures."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -118,12 +118,12 @@ def mmd2(runs: np.ndarray, truth: np.ndarray, kernel: RBF = MMD) -> np.ndarray:
 
 
 def ess(runs: np.ndarray) -> np.ndarray:
-    """Of a chain's mean, averaged over coordinates, (repeat,)."""
+    """ESS of a chain's mean, averaged over coordinates, (repeat,)."""
     return np.array([chain_ess(x[:, None]).mean() for x in runs])
 
 
 def autocorrelation(draws: np.ndarray, lags: int) -> np.ndarray:
-    """Of every chain and coordinate, (lags + 1, ...) of draws (draw, ...); sums of products, not their means."""
+    """Autocorrelation of every chain and coordinate, (lags + 1, ...) of draws (draw, ...); sums of products."""
     centred = draws - np.mean(draws, axis=0)
     sums = [np.sum(centred[lag:] * centred[: len(draws) - lag], axis=0) for lag in range(lags + 1)]
     return np.stack(sums) / sums[0]
@@ -137,7 +137,7 @@ def exact_w1(runs: np.ndarray, truth: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def difference(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Of all measures, paired."""
+    """Paired differences of all measures."""
     return {key: one[key] - other[key] for key in one}
 
 
@@ -151,7 +151,7 @@ def _cell(key: str, spec: str, row: Row) -> str:
 
 
 def measure_columns(text: str) -> dict[str, Column]:
-    """As `columns`: means with their standard errors, and where the sampler is a difference with 95 % intervals."""
+    """`columns` with means and their standard errors and, if the sampler is a difference, with 95 % intervals."""
     return {key: (head, partial(_cell, key, spec)) for key, (head, spec) in columns(text).items()}
 
 

@@ -30,7 +30,7 @@ W1_EVERY, W1_EXACT = 2, 500
 PATH = 250
 """Positions of a trajectory that are drawn, as in the paper's Fig. 5."""
 LAGS = 100
-"""Of the autocorrelations."""
+"""Number of lags of the autocorrelations."""
 GREYS = {"LD": "#202020", "LD scaled": "#909090"}
 COLOURS = ("#B3440A", "#D98A2B", "#3B7A57", "#3567A8")
 
@@ -160,7 +160,7 @@ def _problem(run: Run[Size], device: DeviceDtype, name: str, setting: str) -> It
 
 
 def _measures(draws: np.ndarray, truth: np.ndarray, square: float) -> dict[str, np.ndarray]:
-    """Of each repeat, (repeat,)."""
+    """Measures of each repeat, (repeat,)."""
     runs, lags = np.moveaxis(draws, 0, 1), min(10, len(draws) - 1)
     acf = np.mean(matched.autocorrelation(draws, lags), axis=-1)
     return {
@@ -190,7 +190,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """The strength of the smallest median MMD, beside LD with its step scaled."""
+    """The strength with the smallest median MMD, with LD with its step scaled."""
     lines = []
     for title, own in _parts(rows):
         best = min((row for row in own if row["sampler"] == "SRLD"), key=lambda row: row["mmd2_median"])

@@ -45,10 +45,10 @@ def regression_network(
     hidden : int
         Hidden units; dim = ``dimension(features, hidden)``.
     prior_variance : float
-        Of each weight and bias. The SRLD paper does not state it; its public code takes 1, without a bias at the
-        output.
+        Prior variance of each weight and bias. The SRLD paper does not state it; its public code uses 1, without a bias
+        at the output.
     shape, rate : float
-        Of gamma's prior.
+        Parameters of gamma's prior.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def predict(x: Array, inputs: Array, hidden: int = 50) -> Array:
 
 
 class Predictive(NamedTuple):
-    """How well draws predict rows, in the units of the outputs, each (*chains).
+    """Quality of predictions of rows from draws, in the units of the outputs, each (*chains).
 
     ``rmse`` is the root mean square error of the mean of f over the draws. ``log_likelihood`` is the mean over rows of
     the log of the mean density over the draws. ``coverage`` is the share of rows within 1.645 standard deviations of

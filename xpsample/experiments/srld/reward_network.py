@@ -71,7 +71,7 @@ class RewardNetwork:
         return sum(math.prod(layer) for layer in self.layers)
 
     def prior_variances(self) -> np.ndarray:
-        """Of every coordinate, (dim,)."""
+        """Prior variance of every coordinate, (dim,)."""
         first, second, last = (math.prod(layer) for layer in self.layers)
         v = self.prior_variance
         return np.concatenate([np.full(first + second, v / self.hidden), np.full(last, v)])

@@ -256,7 +256,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """Who leaves the 7, and who meets the most classes."""
+    """Sampler that leaves the 7, and sampler that meets the most classes."""
     stay = min(rows[: len(ALPHAS) + len(CONTROLS)], key=lambda row: row["same_class"])
     own = next(row for row in rows if row["sampler"] == "model, from the 7")
     return (

@@ -330,5 +330,5 @@ EXPERIMENT = Experiment(
     conclude=conclude,
     paper=PAPER,
     figures={"plot": plot, "so-far": plot_so_far},
-    devices=float32,  # that of the weights
+    devices=float32,  # dtype of the weights
 )

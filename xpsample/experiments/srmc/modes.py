@@ -77,7 +77,7 @@ QUICK = Size(modes=100, chains=10, steps=100, ablation=20)
 
 
 class Result(NamedTuple):
-    """Of a run, (step, chain): the nearest centre, and the probability of its component; balls and shift by chain."""
+    """Result of a run, (step, chain): the nearest center, and its component's probability; balls and shift by chain."""
 
     nearest: np.ndarray
     share: np.ndarray
@@ -89,9 +89,9 @@ class Result(NamedTuple):
 def centres(modes: int) -> np.ndarray:
     """The images, in order of class, in coordinates of the space that they span, (modes, modes - 1).
 
-    Their pixels are in [0, 1]. They are the first ``modes / 10`` of each class. Distances are those of the 3,072
-    pixels, and the origin is the mean image. Nothing is lost: across this space all components of the mixture have one
-    factor in common, N(0, sigma^2 I). There ULA is a chain of its own, and neither the nearest centre nor any
+    Their pixels are in [0, 1]. They are the first ``modes / 10`` of each class. Distances equal the distances between
+    the 3,072 pixels, and the origin is the mean image. Nothing is lost: across this space all components of the mixture
+    have one factor in common, N(0, sigma^2 I). There ULA is a chain of its own, and neither the nearest centre nor any
     probability of a component depends on it.
     """
     data = load_dataset("cifar10_1000")
@@ -103,7 +103,7 @@ def centres(modes: int) -> np.ndarray:
 
 
 def local_maxima(means: np.ndarray, sd: float, tolerance: float = 1e-6) -> int:
-    """How many local maxima the mixture of equal isotropic normals has, as found from its centres (modes, dim).
+    """Number of local maxima of the mixture of equal isotropic normals, found from its centers (modes, dim).
 
     By mean shift, x <- sum_k p_k(x) means_k, an EM step that climbs the density; ends are one maximum where they
     agree to a hundredth of `sd`.
@@ -220,7 +220,7 @@ def _ended(
 
 
 def correction(means: np.ndarray, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Norm of the Hessian of log pi times theta, over that of the score, (*chains,): the paper's |H_theta| / |s|."""
+    """Norm of the Hessian of log pi times theta, over the score's norm, (*chains,): the paper's |H_theta| / |s|."""
     x, theta = x.astype(np.float64), theta.astype(np.float64)
     target = gaussian_mixture(np.ones(len(means)), means, SIGMA).prepare(x, Capability.SCORE | Capability.HVP)
     return np.linalg.norm(target.hvp(x, theta), axis=-1) / np.linalg.norm(target.score(x), axis=-1)
@@ -268,7 +268,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """How far repellence is ahead in what the paper counts, and what alpha does to that."""
+    """Lead of repellence in the paper's measure, and the effect of alpha on it."""
     last = f"by_{run.size.steps}"
     ahead = max(
         (sr[last] - ula[last], sr["pixels"], sr["noise"]) for ula, sr in zip(rows[::2], rows[1::2], strict=True)

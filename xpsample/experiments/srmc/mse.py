@@ -41,7 +41,7 @@ from xpsample.trace.recorders import Moments, Record
 
 ALPHAS = (0.0, 0.01, 0.1, 1.0, 2.0, 5.0)
 GRID = 100
-"""Equally spaced steps at which the running mean is kept, those of the burn-in included."""
+"""Equally spaced steps at which the running mean is kept, burn-in included."""
 NORMAL_95 = 1.96
 
 COLUMNS = columns(
@@ -77,7 +77,7 @@ ABOVE = 30.0
 
 
 class Size(NamedTuple):
-    """How long the runs are: `mala` and `hmc` steps on each target."""
+    """Lengths of the runs: `mala` and `hmc` steps on each target."""
 
     chains: int
     mala: dict[str, int]
@@ -200,7 +200,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 
 
 class Curve(NamedTuple):
-    """What the figure shows of a sweep: (row,) steps past the burn-in, (row, alpha) mean and its standard error."""
+    """Data of the figure of a sweep: (row,) steps past the burn-in, (row, alpha) mean and its standard error."""
 
     target: str
     kernel: str
@@ -288,7 +288,7 @@ def _sweep(
 
 
 def equal_work(curve: Curve, k: int) -> float:
-    """MSE of the k-th alpha divided by that of the first at the evaluations that the first has spent at the end.
+    """MSE of the k-th alpha divided by the first's at the evaluations that the first has spent at the end.
 
     The dearer kernel has then made fewer steps; its MSE there is interpolated between the logarithms. Infinite where
     a mean was so far out that its square overflowed.
@@ -330,7 +330,7 @@ def _timing(run: Run[Size], setting: Setting, problem: Problem, device: DeviceDt
 
 
 def _write_curves(run: Run[Size], curves: Sequence[Curve]) -> None:
-    """Every kept step of the first place's sweeps, for plots of one's own."""
+    """Write every kept step of the first place's sweeps, for custom plots."""
     with open(run.file("curves.csv"), "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["target", "kernel", "scale", "alpha", "steps", "evaluations", "mse", "half_width"])

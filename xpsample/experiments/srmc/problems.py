@@ -17,7 +17,7 @@ from xpsample.zoo.logistic import logistic_regression
 
 DIM = 10
 BURN_IN = 0.3
-"""Fraction of the steps left out of the running mean."""
+"""Fraction of the steps discarded from the running mean."""
 COLLINEARITY = 0.5
 """V_ij = 0.5^|i-j| for the rows of the design; the paper says "moderate" and no more."""
 STUCK = 0.01
@@ -111,8 +111,9 @@ def gradients(evaluations: dict[str, float]) -> float:
 
 
 class Errors(NamedTuple):
-    """Of one batched run: (*sweep, chain) squared errors of the chains' means, mean acceptance probabilities, and
-    whether a step diverged; seconds; scores and Hessian-vector products per step; and the last state."""
+    """Results of one batched run: (*sweep, chain) squared errors of the chains' means, mean acceptance probabilities,
+    and whether a step diverged; seconds; scores and Hessian-vector products per step; and the last state.
+    """
 
     squared: np.ndarray
     acceptance: np.ndarray
@@ -123,7 +124,7 @@ class Errors(NamedTuple):
 
 
 def squared_errors(trace: Trace, truth: np.ndarray) -> np.ndarray:
-    """Of the chains' means, (*chains); those that are not finite count as `HUGE`."""
+    """Squared errors of the chains' means, (*chains); means that are not finite count as `HUGE`."""
     mean = to_host(trace.recorded["moments"].mean).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         squared = np.sum((mean - truth) ** 2, axis=-1)

@@ -11,7 +11,7 @@ from xpsample.experiments.table import Row
 COLOURS = ("#000000", "#E69F00", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#999933", "#882255")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 LIMITS = (0.01, 100.0)
-"""Of the ratios shown; a curve leaves the frame where it is outside."""
+"""Limits of the ratios shown; a curve beyond them leaves the frame."""
 
 
 def plot_ratios(

@@ -44,13 +44,13 @@ def train_rbm(
     Parameters
     ----------
     rows : array of floating numbers, shape (rows, visible)
-        Of any library; the parameters are of the same.
+        Rows of any library; the parameters are in the same library.
     hidden : int
     updates : int
     seed : int
-        Of `Portable` noise: the same result on every library, up to rounding.
+        Seed of `Portable` noise: the same result on every library, up to rounding.
     rate : float
-        Of the first update.
+        Rate of the first update.
     batch : int
         Rows and chains.
     sweeps : int

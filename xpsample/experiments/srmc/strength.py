@@ -62,7 +62,7 @@ the guardrail gives the clearest protection there"""
 
 
 class Size(NamedTuple):
-    """Chains of each value, the matched steps N (those of MALA, ten times those of HMC), and what runs."""
+    """Chains of each value, the matched steps N (MALA's, ten times HMC's), and the parts that run."""
 
     chains: int
     budget: int
@@ -75,7 +75,7 @@ class Size(NamedTuple):
 FULL = Size(chains=100, budget=5_000, reference=4_000)
 QUICK = Size(chains=10, budget=600, reference=100)
 PAPER_SIZE = Size(100, 100_000, 4_000, (0.0, 2.0, 5.0), METHODS[:2], (("logistic", "HMC"),))
-"""What the paper has in numbers."""
+"""Values of the paper."""
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
@@ -155,7 +155,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
-    """How often each method does good and harm."""
+    """Number of cases in which each method helps and harms."""
     lines = []
     for method in run.size.methods:
         own = [row for row in rows if row["method"] == method and row["reference"] > 0]

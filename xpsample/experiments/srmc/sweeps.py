@@ -1,4 +1,4 @@
-"""How the error of running means depends on the history's decay rho and on how the tilt is computed.
+"""Dependence of the error of running means on the history's decay rho and on the tilt.
 
 SRMC paper, Appendix D.1.4: Fig. 4 (rho on the correlated Gaussian) and Fig. 5 (the finite-difference step eps on the
 logistic target). The third sweep of that appendix, fixed against adaptive alpha, is `xpsample run srmc-strength`.
@@ -56,7 +56,7 @@ TILT_SETTINGS: tuple[tuple[str, Kernel, float], ...] = (
     ("HMC", HMC(0.03, steps=10), 1.0),
     ("HMC", HMC(0.03, steps=10), 0.03),
 )
-"""Kernel and scale of the history; 1 is the paper's, 0.3 and 0.03 are those of the authors' code."""
+"""Kernel and scale of the history; 1 is the paper's, 0.3 and 0.03 are from the authors' code."""
 
 PAPER = """\
 rho (Fig. 4): 0.6 and 0.8 are the strongest, 1 is consistently the weakest, with no crossover by 500k
@@ -125,7 +125,7 @@ def _rhos(
 def _tilted(
     run: Run[Size], problem: Problem, device: DeviceDtype, name: str, base: Kernel, scale: float, tilt: str, steps: int
 ) -> list[Row]:
-    """All alphas in one run of a tilt; the noise is that of the other tilts."""
+    """All alphas in one run of a tilt; the noise is shared with the other tilts."""
     kernel = SRMC(base, device.array(np.asarray(TILT_ALPHAS)[:, None]), PowerLaw(rho=0.6, scale=scale), TILTS[tilt])
     found = errors(run, problem, kernel, device, (len(TILT_ALPHAS),), steps)
     labels: Row = {"sweep": "tilt", "place": str(device), "target": "logistic", "kernel": name, "scale": scale}

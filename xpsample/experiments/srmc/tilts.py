@@ -55,7 +55,7 @@ less sensitive"""
 
 
 class Size(NamedTuple):
-    """Data sets, chains of each strength on each, those of the base kernel, and steps; those of the reference."""
+    """Data sets, chains of each strength on each, chains of the base kernel, and steps; likewise for the reference."""
 
     draws: int
     chains: int
@@ -161,7 +161,7 @@ def repellent(base: Kernel, label: str, scale: float, alpha: Array, steps: int) 
 
 
 def _along_chains(problem: Problem, device: DeviceDtype, chains: int) -> Array:
-    """alpha of the last chain axis, that of starts, strengths and chains."""
+    """alpha along the last chain axis, which joins starts, strengths and chains."""
     shape = (len(problem.starts), len(ALPHAS), chains)
     return device.array(np.broadcast_to(np.asarray(ALPHAS)[:, None], shape).reshape(-1))
 
@@ -199,7 +199,7 @@ def _means(
 
 
 def summary(ratio: np.ndarray, broken: np.ndarray) -> Row:
-    """Of ratios (draw,) and broken chains (draw, chain) of a setting.
+    """Summary of ratios (draw,) and broken chains (draw, chain) of a setting.
 
     The interval of the median is by a bootstrap over data sets, whose ratios have the noise of their chains in them.
     """
@@ -266,7 +266,7 @@ def plot_gaussian(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 
 def _plot(figure: Any, rows: list[Row], target: str) -> None:
     def panel(row: Row) -> str | None:
-        if row["target"] != target or row["tilt"] == "eps = 1e-3":  # whose curve is that of Exact
+        if row["target"] != target or row["tilt"] == "eps = 1e-3":  # whose curve equals the curve of Exact
             return None
         return f"SR-{row['kernel']}, scale {row['scale']:g}, from the {row['start']}"
 

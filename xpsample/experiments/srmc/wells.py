@@ -71,7 +71,7 @@ def responsibility(x: np.ndarray) -> np.ndarray:
 
 
 def escaped(x: np.ndarray) -> np.ndarray:
-    """Whether positions are in the wide well, beyond its centre (see the legend), (..., 2) to (...)."""
+    """Return whether positions are in the wide well, beyond its center (see the legend), (..., 2) to (...)."""
     near = np.sum((x - MEANS[1]) ** 2, axis=-1) < RADIUS**2
     return (responsibility(x) > 0.5) & near & (x[..., 0] > MEANS[1, 0])
 
@@ -90,7 +90,7 @@ def ula_sd(sd: float) -> float:
 
 
 def truth() -> dict[str, float]:
-    """What the target's own draws give for the columns of the table, from a fixed sample of 10^6."""
+    """Values of the table's columns for exact draws of the target, from a fixed sample of 10^6."""
     rng = np.random.default_rng(0)
     wide = rng.random(10**6) < WEIGHTS[1]
     x = rng.standard_normal((10**6, 2)) * np.where(wide, SDS[1], SDS[0])[:, None] + MEANS[wide.astype(int)]

@@ -17,7 +17,7 @@ from xpsample.targets.point import Capability, Point
 
 
 class ACSState(NamedTuple):
-    """Where the chains are, and the number of steps made (0-d)."""
+    """Positions of the chains, and the number of steps made (0-d)."""
 
     point: Point
     n: Array
@@ -26,9 +26,9 @@ class ACSState(NamedTuple):
 class ACS(Kernel[ACSState, Info]):
     """The automatic cyclical sampler (Pynadath, Bhattacharya, Hariharan & Zhang 2024).
 
-    Step n is `DMALA`'s with the step size and the balance of step ``n mod length`` of the cycle. Proposals there and
-    back are made with the same two numbers, so every step leaves the target invariant. Large steps look for modes,
-    small ones for what is in them.
+    Step n is `DMALA`'s with the step size and the balance of step ``n mod length`` of the cycle. Forward and backward
+    proposals use the same two numbers, so every step leaves the target invariant. Large steps find modes, small steps
+    explore them.
 
     Parameters
     ----------

@@ -77,4 +77,4 @@ class LocallyBalanced(OneVariable):
 
     def logits(self, target: BoundTarget, point: Point) -> Array:
         weights = self.balancing.log(target.xp, point.differences)
-        return space_of(target).valid(target.xp, weights)  # Max gives weight to what is not there
+        return space_of(target).valid(target.xp, weights)  # Max assigns weight to moves that do not exist

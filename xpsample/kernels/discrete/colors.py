@@ -1,4 +1,4 @@
-"""Colors of variables: those of one color are independent of one another, given all others."""
+"""Colors of variables: variables of one color are independent of one another, given all others."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,11 +13,11 @@ from xpsample.kernels.discrete.common import space_of
 from xpsample.targets.bound import BoundTarget
 
 TRIALS = 32
-"""Random moves of half a color that one chain makes at least; each misses a pair that depends with chance 1 / 2."""
+"""Minimum number of random moves of half a color per chain; each misses a dependent pair with probability 1 / 2."""
 
 
 def greedy_coloring(pairs: Any, variables: int) -> np.ndarray:
-    """Colors for the variables of a graph: each takes the first color that no variable joined with it has.
+    """Color the variables of a graph: each variable takes the first color that none of its neighbors has.
 
     A lattice has two colors, a checkerboard, where every periodic axis is even. No graph needs more than one color
     above the largest number of variables that one is joined with.
@@ -74,7 +74,7 @@ def check_pairs(pairs: Any, variables: int) -> np.ndarray:
 
 
 def as_colors(name: str, value: Any) -> tuple[int, ...]:
-    """Colors as a tuple of numbers from 0, none left out."""
+    """Colors as a tuple of numbers from 0, without gaps."""
     value = _as_array(value)
     if value.ndim != 1 or not value.size or value.dtype.kind not in "iu":
         raise HyperparameterError(
@@ -125,7 +125,7 @@ def _moved(target: BoundTarget, x: Array, which: np.ndarray, rng: np.random.Gene
 
 
 def _differences(target: BoundTarget, x: Array) -> tuple[np.ndarray, np.ndarray]:
-    """Of all moves, (*chains, variables, choices - 1), and how large rounding may make them, (*chains, 1, 1)."""
+    """Differences of all moves, (*chains, variables, choices - 1), and their rounding error bounds, (*chains, 1, 1)."""
     point = target.evaluate(x)
     found = to_host(point.differences)
     sizes = np.abs(np.where(np.isfinite(found), found, 0.0))

@@ -1,4 +1,4 @@
-"""What kernels on discrete spaces share: choices by inverse CDF with one uniform each, and moves of one variable."""
+"""Helpers of kernels on discrete spaces: choices by inverse CDF with one uniform each, and single-variable moves."""
 
 from abc import abstractmethod
 from typing import Any
@@ -48,7 +48,7 @@ def log_probability(xp: Any, logits: Array, choice: Array) -> Array:
 
 
 def choose_or_stay(xp: Any, moves: Array, uniform: Array) -> Array:
-    """As `choose`, among staying, whose log weight is 0, and the moves, (..., choices - 1): 0 to stay, j for move j."""
+    """`choose` among staying, with log weight 0, and the moves, (..., choices - 1): 0 to stay, j for move j."""
     top = _clipped_top(xp, moves)
     stay, weights = xp.exp(-top), xp.exp(moves - top[..., None])
     if moves.shape[-1] == 1:  # the usual space of two values: no sum over an axis of length 1

@@ -19,13 +19,13 @@ SMALLEST, LARGEST, SIZES = 0.05, 50.0, 16
 whose size counts for nothing on {-1, 1}."""
 
 GROWTH = math.log(LARGEST / SMALLEST) / (SIZES - 1)
-"""Of the logarithm of a step size, from one that is tried to the next."""
+"""Growth of the log step size from one candidate to the next."""
 
 BALANCES = 4
-"""Balances that are tried with each of them, from 1/2 on."""
+"""Number of candidate balances for each step size, from 1/2 up."""
 
 AT_FIRST = 0.25
-"""Share of the warm-up whose acceptances do not count, since the chains are on their way then."""
+"""Share of the warm-up whose acceptances are ignored, because the chains are in their transient phase."""
 
 
 class Cycle(ABC):
@@ -49,7 +49,7 @@ class Cycle(ABC):
         Parameters
         ----------
         like : array
-            Of the dtype that they shall have.
+            Array with the dtype of the results.
         """
 
 
@@ -86,12 +86,13 @@ def _check_rows(name: str, value: Any, closed: bool = False) -> Any:
 
 
 class Table(Cycle, FrozenDataclass):
-    """Given step by step; what `CycleSearch` finds.
+    """Cycle set step by step; the result of `CycleSearch`.
 
     Parameters
     ----------
     step_sizes, balances : array, shape (length,) or (length, ...)
-        Of every step of a cycle, in the library of the positions; further axes broadcast against the chain axes.
+        Values for every step of a cycle, in the library of the positions; further axes broadcast against the chain
+        axes.
     """
 
     step_sizes: Array = checked(_check_rows, kind=ROWS_PER_CHAIN)
@@ -105,7 +106,7 @@ class Table(Cycle, FrozenDataclass):
             )
 
     def of_one_group(self) -> "Table":
-        """With one axis, where no chains have values of their own."""
+        """Drop the group axes if all chains share the same values."""
         if math.prod(self.step_sizes.shape[1:]) * math.prod(self.balances.shape[1:]) != 1:
             return self
         return Table(*(rows[(slice(None), *[0] * (rows.ndim - 1))] for rows in (self.step_sizes, self.balances)))
@@ -145,10 +146,10 @@ class CycleSearch(Rule, eq=True):
     """The cycle of `ACS` by acceptance rates, as Pynadath et al. (2024) find it.
 
     The warm-up makes its steps with 64 pairs of a step size and a balance in turn, each of which leaves the target
-    invariant. The smallest step size of the cycle is the largest that accepts as often as asked for with balance 1/2;
+    invariant. The smallest step size of the cycle is the largest that reaches the target acceptance with balance 1/2;
     the largest is the largest that does so with some balance. In between the step sizes follow half a cosine. Each has
-    the balance with which it accepts most, falling along the cycle. Where no larger step is accepted often enough, the
-    cycle is constant: such a target has no use for one.
+    the balance with which it accepts most, falling along the cycle. If no larger step is accepted often enough, the
+    cycle is constant: such a target does not benefit from one.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ class CycleSearch(Rule, eq=True):
         return Tried(memory.n + 1, memory.accepted + this * accepted, times + this), seen
 
     def final(self, xp: Any, memory: Tried) -> Table:
-        if memory.n > 0 and not xp.all(memory.times > 0):  # before the first step, shapes are asked for alone
+        if memory.n > 0 and not xp.all(memory.times > 0):  # before the first step, only shapes are requested
             raise HyperparameterError(
                 f"the search for a cycle tries {SIZES * BALANCES} settings, and the warm-up was too short for all of "
                 f"them: give warmup={10 * SIZES * BALANCES} or so, or leave warmup out"
@@ -217,7 +218,7 @@ class CycleSearch(Rule, eq=True):
         share = xp.cos(halfway * _places(xp, xp.stack([memory.n] * self.length))) ** 2
         log_sizes = xp.maximum(smallest[..., None], largest[..., None] + xp.log(share))
 
-        # Each step size that was tried has the balance that accepts most, but none above those of larger step sizes.
+        # Each candidate step size gets the balance that accepts most, but none above the balances of larger step sizes.
         best = self._balance(xp.astype(xp.argmax(rates, axis=-1), rates.dtype))
         places, last = _places(xp, best), ((largest - math.log(SMALLEST)) / GROWTH)[..., None, None]
         larger = (places[:, None] <= places) & (places < last + 0.5)
@@ -228,7 +229,7 @@ class CycleSearch(Rule, eq=True):
         return Table(xp.moveaxis(rounded(xp, log_sizes, STEP_BITS), -1, 0), xp.moveaxis(balances, -1, 0))
 
     def path(self, xp: Any, memory: Tried) -> Array:
-        """The smallest and the largest step size of the cycle, by what was seen so far, ``(*groups, 1, 2)``."""
+        """Smallest and largest step size of the cycle, as estimated so far, ``(*groups, 1, 2)``."""
         return xp.exp(xp.stack([*self._ends(xp, self._rates(xp, memory))], axis=-1))
 
     def _balance(self, place: Array) -> Array:

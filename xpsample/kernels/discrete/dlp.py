@@ -31,7 +31,7 @@ LARGEST_STEP_SIZE = 1e6
 
 
 def langevin_moves(target: BoundTarget, point: Point, step_size: Any, balance: Any) -> Array:
-    """Log weights of every other value of every variable, ``(*chains, variables, choices - 1)``; that of staying is 0.
+    """Log weights of all other values of every variable, ``(*chains, variables, choices - 1)``; staying has 0.
 
     For a value v of variable i, ``balance * s_i (v - x_i) - (v - x_i)^2 / (2 step_size)``; summed over the coordinates
     of a block on a one-hot space. Step size and balance broadcast against the chain axes.
@@ -68,7 +68,7 @@ def _log_proposal_ratio(
 
 
 def langevin_noise(x: Array) -> Specs:
-    """What `langevin_step` consumes."""
+    """Noise that `langevin_step` consumes."""
     return {"proposal": uniform_per_variable(x), "accept": uniform_per_chain(x)}
 
 

@@ -101,7 +101,7 @@ class Gibbs(MemorylessKernel[Info]):
 
 
 class _Values(NamedTuple):
-    """What is known of all values that a variable may take, and how to make a point of the one that is drawn."""
+    """Log densities of all values that a variable may take, and a function that makes the point of the drawn value."""
 
     log_density: Array
     values: tree.Tree
@@ -111,7 +111,7 @@ class _Values(NamedTuple):
 
 
 def _values(target: BoundTarget, x: Array) -> _Values:
-    """Of positions (others, *chains, dim): whole points, or densities alone where scores would be thrown away."""
+    """Values at positions (others, *chains, dim): whole points, or only densities if scores would be discarded."""
     costs, others = target.costs, x.shape[0]
     if others == 1 or costs.log_density == costs.evaluate:
         points = target.evaluate(x)
@@ -123,7 +123,7 @@ def _values(target: BoundTarget, x: Array) -> _Values:
 
 
 class ChromaticState(NamedTuple):
-    """Where the chains are, and the color of every variable, (*chains, variables): the same in all chains."""
+    """Positions of the chains, and the color of every variable, (*chains, variables): the same in all chains."""
 
     point: Point
     colors: Array
@@ -132,9 +132,9 @@ class ChromaticState(NamedTuple):
 class ChromaticGibbs(Kernel[ChromaticState, Info]):
     """A sweep of the heat bath: all variables of a color are drawn at once, one color after the other.
 
-    Right where variables of one color are independent given all the others (Gonzalez, Low, Gretton & Guestrin 2011).
-    A step takes the differences of all moves once for each color. Targets that give them, such as lattices, have them
-    in O(variables); otherwise each takes a log density. Values of log density nan or inf are as in `Gibbs`.
+    Exact if variables of one color are independent given all the others (Gonzalez, Low, Gretton & Guestrin 2011). A
+    step takes the differences of all moves once for each color. Targets that provide them, such as lattices, compute
+    them in O(variables); otherwise each needs a log density. Values of log density nan or inf are as in `Gibbs`.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ class ChromaticGibbs(Kernel[ChromaticState, Info]):
 
     def init(self, target: BoundTarget, x: Array) -> ChromaticState:
         check_colors(target, x, self.colors)
-        # With the axes of the chains, nothing that reorders chains can take the axis of the variables for theirs. In
-        # memory of its own, as a resumed run has it: torch sums what comes of a broadcast array in another order.
+        # With the chain axes, code that reorders chains cannot mistake the axis of the variables for them. In
+        # contiguous memory, as in a resumed run: torch sums results of a broadcast array in another order.
         colors = np.broadcast_to(np.asarray(self.colors, dtype=np.int32), (*x.shape[:-1], len(self.colors)))
         return ChromaticState(target.evaluate(x), target.backend.from_host(np.array(colors), x))
 

@@ -1,4 +1,4 @@
-"""Gibbs with gradients: one variable changed at a time, chosen by what the score says of every change."""
+"""Gibbs with gradients: one variable changed at a time, chosen by the score's estimate of every change."""
 
 from typing import Any, ClassVar
 
