@@ -286,5 +286,5 @@ def test_a_pilot_needs_an_axis_and_noise_of_its_own():
     with pytest.raises(PositionError, match=r"pass x0\[None, :\]"):
         anneal(AIS(xps.RWM(), BETAS), np.zeros(3))
     noise = {"proposal": np.zeros((8, 4, 3)), "accept": np.zeros((8, 4))}
-    with pytest.raises(NoiseError, match="Replay has none of"):
+    with pytest.raises(NoiseError, match="cannot draw its noise from Replay"):
         anneal(AIS(xps.RWM(), BETAS), start(4), seed=xps.Replay(noise))

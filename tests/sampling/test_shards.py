@@ -271,7 +271,7 @@ def test_the_path_of_a_sweep_of_ladders(settings):
 
 def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
     x0 = np.concatenate([X0[:4], 1e5 + X0[4:]])  # the second shard is far out
-    with pytest.warns(ConvergenceWarning, match="on their way when the warm-up ended"):
+    with pytest.warns(ConvergenceWarning, match="in their transient phase when the warm-up ended"):
         trace = run(TARGET, xps.RWM(), x0, 20, warmup=60, shards=2)
     assert "warmup" in {finding.kind for finding in trace.diagnose()}
 

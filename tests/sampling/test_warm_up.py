@@ -205,12 +205,12 @@ def test_a_run_that_ends_in_its_warm_up_goes_on(tmp_path):
 
 def test_what_cannot_be_tuned_is_refused():
     target, x0 = gaussian(), starts(4)
-    with pytest.raises(HyperparameterError, match=r"HMC\.mass, HMC\.step_size, HMC\.length are left out and warmup=0"):
+    with pytest.raises(HyperparameterError, match=r"HMC\.mass, HMC\.step_size, HMC\.length are not set, and warmup=0"):
         xps.sample(target, xps.HMC(), x0, 10, seed=1, warmup=0)
     with pytest.raises(HyperparameterError, match="warmup=10 has nothing to tune"):
         xps.sample(target, xps.RWM(1.0), x0, 10, seed=1, warmup=10)
     noise = {"proposal": np.zeros((10, 4, 3)), "accept": np.zeros((10, 4))}
-    with pytest.raises(NoiseError, match="Replay has none of"):
+    with pytest.raises(NoiseError, match="cannot draw its noise from Replay"):
         xps.sample(target, xps.RWM(), x0, 10, seed=xps.Replay(noise))
     with pytest.raises(HyperparameterError, match="Annealed cannot tune its base kernel's hyperparameters"):
         xps.Annealed(xps.MALA(), [1.0, 0.5])

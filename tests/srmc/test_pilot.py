@@ -225,7 +225,7 @@ CONSTRAINED = xps.Target(lambda x: -np.sum(x, axis=-1), score=lambda x: -np.ones
         (lambda: xps.SRMC(xps.HMC(), schedule=Frozen()), r"PowerLaw.*got Frozen\(\): give alpha"),
         (lambda: xps.SRMC(xps.HMC(), schedule=xps.PowerLaw(scale=0.5)), "scale above 1/2"),
         (lambda: xps.SRMC(xps.HMC(), schedule=xps.PowerLaw(np.asarray([0.6, 1.0]))), "with one rho"),
-        (lambda: run(xps.SRMC(xps.HMC(0.1, 3)), normals(8, 3), warmup=0), "SRMC.alpha is left out and warmup=0"),
+        (lambda: run(xps.SRMC(xps.HMC(0.1, 3)), normals(8, 3), warmup=0), "SRMC.alpha is not set, and warmup=0"),
         (
             lambda: run(xps.SRMC(xps.HMC()), 1 + normals(8, 3) ** 2, target=CONSTRAINED),
             "^SRMC is for.* hard con",

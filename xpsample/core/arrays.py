@@ -1,4 +1,4 @@
-"""What an array is, for annotations."""
+"""Array type, for annotations."""
 
 from typing import Any, Protocol, TypeGuard, TypeVar
 
@@ -65,7 +65,7 @@ Mask = Any
 
 
 def is_array(value: object) -> TypeGuard[Array]:
-    """Whether a value is an array of a library that follows the standard."""
+    """Return whether a value is an array of a library that follows the standard."""
     return is_array_api_obj(value)
 
 

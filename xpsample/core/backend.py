@@ -1,4 +1,4 @@
-"""What an array library must give.
+"""Interface of an array library.
 
 A backend is a value of a final subclass of `Backend`. The registry (`xpsample.core.registry`) finds it from an array.
 """
@@ -67,7 +67,7 @@ class Autodiff(ABC):
 
     @abstractmethod
     def compiled(self, f: Callable[..., Tree]) -> Callable[..., Tree]:
-        """`f` for calls outside of a run: compiled where eager calls cost much more, else `f` itself.
+        """`f` for calls outside of a run: compiled if eager calls cost much more, otherwise `f` itself.
 
         Leaves of its arguments may be Python values, such as a shape among a target's data: those are constants.
         """
@@ -172,7 +172,7 @@ class Abandoned(KeyboardInterrupt):
 
 
 class Carry(NamedTuple):
-    """What one step hands to the next: the state of what is driven, and one tree for each recorder."""
+    """State passed from one step to the next: the driven state, and one tree for each recorder."""
 
     state: Any
     recorder_states: tuple[Any, ...]
@@ -182,7 +182,7 @@ Buffers = tuple[Any, ...] | None
 """Memory for the rows of each recorder, a tree of arrays; None until the first row is there."""
 
 Driven = tuple[Carry, Buffers, Any, int]
-"""What a block of steps leaves: the carry, the buffers, the sums of what steps did, and the first that was not made."""
+"""Result of a block of steps: the carry, the buffers, the sums of what steps did, and the first that was not made."""
 
 
 class Source(Protocol):
@@ -231,11 +231,11 @@ class DrivenProgram(Protocol):
 
     @property
     def schedule(self) -> Schedule:
-        """How many steps there are, and which of them are recorded."""
+        """Number of steps, and which of them are recorded."""
 
     @property
     def compile(self) -> bool:
-        """Whether the steps run compiled where a library does so when it is asked to."""
+        """Return whether the steps run compiled, for libraries in which compilation is optional."""
 
     def specs(self, carry: Carry) -> Specs:
         """The noise of one step."""
@@ -263,7 +263,7 @@ class Backend(ABC):
 
     @abstractmethod
     def owns(self, array: object) -> bool:
-        """Whether ``array`` is an array of this library."""
+        """Return whether ``array`` is an array of this library."""
 
     @abstractmethod
     def noise(self, seed: int, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""What users pass: one check for each kind of argument, which names it, what was got, and what is expected.
+"""Validation of arguments: one check for each kind, which names the argument, the value and what is expected.
 
 Each gives the value back in its plain form, a NumPy number as Python's. Numbers that may be arrays, and arrays, are
 checked in `xpsample.core.hyperparameters`.
@@ -44,7 +44,7 @@ def given(value: object) -> str:
 
 
 def is_of_a_function(error: Exception) -> bool:
-    """Whether an error is one that code raises which was given wrong values.
+    """Return whether an error is one that code raises for wrong values.
 
     It is none of ours, none of a user's own classes, and nothing that is wrong with the machine, such as its memory.
     """
@@ -54,7 +54,7 @@ def is_of_a_function(error: Exception) -> bool:
 
 
 def is_numerical(error: BaseException | None) -> bool:
-    """Whether an error is one of arithmetic or linear algebra, such as that of a matrix without a Cholesky factor."""
+    """Return whether an error is one of arithmetic or linear algebra, such as a failed Cholesky factorization."""
     return isinstance(error, ArithmeticError) or type(error).__name__.endswith("LinAlgError")
 
 
@@ -62,7 +62,7 @@ def is_numerical(error: BaseException | None) -> bool:
 def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
     """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`.
 
-    It names the function. `of_targets` is advice with ``{error}`` for the error's class. It is left out if the function
+    It names the function. `of_targets` is advice with ``{error}`` for the error's class. It is omitted if the function
     is not one of a target, or if no position is at fault, such as for an array that cannot be changed in place.
     """
     try:
@@ -101,7 +101,7 @@ def _is_of_a_library(file: str) -> bool:
 
 
 def check_result(what: str, value: Any, shape: tuple[int, ...]) -> Any:
-    """What a user's function gave: an array of a shape, or one that broadcasts to it."""
+    """Validate the value of a user's function: an array of a shape, or one that broadcasts to it."""
     if not is_array(value):
         raise FunctionError(f"{what} must give an array of shape {shape}; got {given(value)}")
     if not broadcasts(tuple(value.shape), shape):
@@ -110,7 +110,7 @@ def check_result(what: str, value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """Whether an array of a shape broadcasts to another shape."""
+    """Return whether an array of a shape broadcasts to another shape."""
     pairs = zip(reversed(shape), reversed(to), strict=False)
     return len(shape) <= len(to) and all(a in (1, b) for a, b in pairs)
 

@@ -114,7 +114,7 @@ class DenseCovariance(Covariance):
 
 @dataclass(frozen=True, eq=False)
 class LowRankCovariance(Covariance):
-    """C = S B S with S = diag(sd) and B = I + U (diag(values) - 1) U^T: a diagonal, and a few directions beside it.
+    """C = S B S with S = diag(sd) and B = I + U (diag(values) - 1) U^T: a diagonal and a few directions.
 
     In units of the sds C is the identity but for the directions U, whose variances are the values. Its root is S times
     that of B. It stands for a matrix wherever a kernel takes one, such as ``HMC(mass=...)``, in O(dim rank) numbers.
@@ -250,7 +250,7 @@ def _of_matrix(name: str, matrix: Any) -> Covariance:
     try:
         lower = xp.linalg.cholesky(matrix)
         definite = bool(xp.all(xp.isfinite(lower)))
-    except Exception:  # each library has an exception of its own for this, and one gives nan instead
+    except Exception:  # each library has its own exception for this, and one gives nan instead
         definite = False
     if not definite:
         raise HyperparameterError(f"{name} must be positive definite; got {to_host(matrix)}")

@@ -1,4 +1,4 @@
-"""What type checkers are told of attributes that are given in one way and read in another."""
+"""Annotations of attributes whose type differs between setting and reading."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 if TYPE_CHECKING:
 
     def declared(of: Callable[[Any], Value], /) -> Value:
-        """A property, which checkers take for the plain attribute that other subclasses set in its place."""
+        """A property, which type checkers treat as the plain attribute that other subclasses set in its place."""
 else:
     declared = property
 

@@ -1,4 +1,4 @@
-"""What goes wrong, by name. Every message says what was found and what would help."""
+"""Errors and warnings. Every message states the cause and the fix."""
 
 import inspect
 import warnings
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def entry(name: str, page: str = "troubleshooting") -> str:
-    """Where the docs tell of a class of errors or a kind of findings: a page, and an anchor in it."""
+    """Place in the docs of a class of errors or a kind of findings: a page, and an anchor in it."""
     return f"docs: {page}#{name.lower().replace('_', '-')}"
 
 
 def unended(error: BaseException) -> str:
-    """What an error says, without a full stop at its end: the text of ours around it has its own."""
+    """Text of an error, without a full stop at its end: the text of ours around it has its own."""
     return str(error).rstrip(". \n")
 
 
@@ -72,7 +72,7 @@ class GradientError(XpsampleError, ValueError):
 
 
 class NoiseError(XpsampleError, ValueError):
-    """A noise source cannot give the numbers that a run asks for."""
+    """A noise source cannot provide the numbers that a run needs."""
 
 
 class CheckpointError(XpsampleError, ValueError):
@@ -88,7 +88,7 @@ class WorkerError(XpsampleError, RuntimeError):
 
 
 class TraceError(XpsampleError, ValueError):
-    """A trace lacks what was asked of it."""
+    """A trace lacks the requested content."""
 
 
 class DataError(XpsampleError, OSError):
@@ -117,7 +117,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class CheckpointWarning(UserWarning):
-    """A run could not be saved; it went on."""
+    """A run could not be saved; it continued."""
 
     def __str__(self) -> str:
         return f"{super().__str__()} [{entry('CheckpointWarning')}]"

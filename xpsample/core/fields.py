@@ -194,7 +194,7 @@ class FrozenDataclass(ABC):
     """The fields with their declarations, which a decorator `dataclass` on the class would take from them."""
 
     _derived: ClassVar[tuple[Field[Any], ...]]
-    """What is derived from fields, each under the name of the field after an underscore."""
+    """Values derived from fields, each under the name of the field after an underscore."""
 
     def __init_subclass__(cls, eq: bool = False, **settings: Any) -> None:
         super().__init_subclass__()
@@ -224,7 +224,7 @@ class FrozenDataclass(ABC):
                 object.__setattr__(self, f.name, check(f.name, value))
             if derive is not None:
                 object.__setattr__(self, f"_{f.name}", derive(f.name, getattr(self, f.name)))
-        for cls in reversed(type(self).__mro__):  # those of base classes, too, as in Equinox
+        for cls in reversed(type(self).__mro__):  # methods of base classes, too, as in Equinox
             if "__check_init__" in vars(cls):
                 vars(cls)["__check_init__"](self)
 
@@ -235,7 +235,7 @@ class FrozenDataclass(ABC):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def derived(self, name: str) -> Any:
-        """What steps use in place of the value of a field: see `checked`."""
+        """Value that steps use in place of a field's: see `checked`."""
         return getattr(self, f"_{name}")
 
 

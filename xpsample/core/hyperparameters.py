@@ -54,7 +54,7 @@ class ToBeTuned(ABC):  # noqa: B024 (its property is abstract)
         @property
         @abstractmethod
         def patience(self) -> float:
-            """How many times as long as usual a warm-up should be for it, where its steps are not given."""
+            """Factor by which its default warm-up is longer than usual."""
 
 
 def rungs_of(name: str) -> dict[str, str]:
@@ -74,7 +74,7 @@ def settings(owner: Any) -> Iterator[tuple[Field[Any], Any]]:
 
 
 def is_frozen(value: Any) -> bool:
-    """Whether a value is a frozen dataclass by its own class; a subclass that is none may hold more than fields."""
+    """Return whether a value is a frozen dataclass by its own class; other subclasses may hold more than fields."""
     own = vars(type(value)).get("__dataclass_params__")
     return own is not None and own.frozen
 
@@ -159,7 +159,7 @@ def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rung
 
 
 def _is_per_group(shape: tuple[int, ...], positions: tuple[int, ...]) -> bool:
-    """Whether an array holds a diagonal or a matrix for each group of chains, as a warm-up makes them.
+    """Return whether an array holds a diagonal or a matrix for each group of chains, as a warm-up makes them.
 
     Their shapes are ``(*groups, 1, dim)`` and ``(*groups, dim, dim)``.
     """
@@ -189,7 +189,7 @@ def of_chains(owner: Any, axes: int, chains: int, part: slice) -> Any:
 
 
 def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "") -> dict[str, Any]:
-    """What a compiled program of a kernel takes as arguments: numbers per chain, and arrays; so one program serves all.
+    """Arguments of a compiled program of a kernel: numbers per chain, and arrays; so one program serves all.
 
     They are known by their paths, which begin with `path`; those in fields that are derived from others are included.
     `is_argument` tells an array of the program's library.

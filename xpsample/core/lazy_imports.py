@@ -9,8 +9,8 @@ from typing import Any
 def attach(package: str, names: Mapping[str, str], subpackages: str = "") -> tuple[Callable[[str], Any], list[str]]:
     """Return ``__getattr__`` and ``__all__`` of a package.
 
-    `names` has the names that come from each module of the package, or with a leading dot from one beside the package;
-    they are separated by spaces, as are the `subpackages`. The ``.pyi`` beside the package says the same for type
+    `names` has the names that come from each module of the package, or with a leading dot from one next to the package;
+    they are separated by spaces, as are the `subpackages`. The ``.pyi`` next to the package repeats them for type
     checkers, and a test compares both.
     """
     modules = {name: f".{module}" for module, own in names.items() for name in own.split()}

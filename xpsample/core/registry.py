@@ -106,7 +106,7 @@ def backend_of(array: object) -> Backend:
 
 
 def backends_seen() -> list[Backend]:
-    """Those whose arrays this process has seen, each once."""
+    """Backends whose arrays this process has seen, each once."""
     return list({id(backend): backend for backend in list(_by_type.values())}.values())
 
 

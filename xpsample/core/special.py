@@ -21,7 +21,7 @@ def sigmoid(a: Array) -> Array:
 
 
 def accurate_sigmoid(a: Array) -> Array:
-    """As `sigmoid`, with all digits of small values, at the cost of more passes over the array."""
+    """Compute `sigmoid` with all digits of small values, at the cost of more passes over the array."""
     xp = namespace(a)
     small = xp.exp(-_size(xp, a))
     return xp.where(a < 0.0, small, 1.0) / (1.0 + small)
@@ -35,7 +35,7 @@ def _size(xp: Any, a: Array) -> Array:
 def softplus(a: Array) -> Array:
     """log(1 + exp(a)), elementwise, accurate to the last digits for `a` of any size.
 
-    The log probability of success is ``-softplus(-a)`` where the logit is `a`, and that of failure ``-softplus(a)``.
+    If the logit is `a`, the log probability of success is ``-softplus(-a)``, and of failure ``-softplus(a)``.
 
     Parameters
     ----------

@@ -13,11 +13,11 @@ SILENCE = 2.0
 """Seconds after which a command that prints nothing says what it does."""
 
 CLOSED_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
-"""Exit codes, those of a shell: nobody reads what is printed, Ctrl-C, and SIGTERM."""
+"""Exit codes, as in a shell: nobody reads what is printed, Ctrl-C, and SIGTERM."""
 
 
 def ended_by(error: KeyboardInterrupt) -> tuple[str, int]:
-    """What ended a command, and the exit code for it."""
+    """Reason that ended a command, and its exit code."""
     by = getattr(error, "by", "Ctrl-C")
     return by, TERMINATED if by == "SIGTERM" else INTERRUPTED
 
@@ -31,7 +31,7 @@ def close_stdout() -> None:
 class Progress:
     """Prints lines, and where none came for two seconds says on stderr what it is `doing`.
 
-    On a terminal that is one line, which counts the seconds and goes away; elsewhere a line after 2, 10, 50, ...
+    On a terminal that is one line, which counts the seconds and goes away; otherwise a line after 2, 10, 50, ...
     seconds.
     """
 
@@ -62,7 +62,7 @@ class Progress:
 
     @contextmanager
     def doing(self, what: str | None) -> Iterator[None]:
-        """What is being done in this block; None where something else shows it, such as a bar."""
+        """Description of the work in this block; None if something else shows it, such as a bar."""
         with self._lock:
             self._clear()
             before, self._doing = self._doing, what

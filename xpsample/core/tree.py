@@ -1,7 +1,7 @@
 """Trees of arrays: NamedTuples, tuples, lists and dicts, nested; ``None`` is an empty tree.
 
 The same containers are trees in JAX and in torch, so a state needs no registration anywhere. Any other container that a
-library takes as a tree of its own, such as an Equinox module, is taken apart by that library.
+library treats as a tree, such as an Equinox module, is taken apart by that library.
 """
 
 from collections import namedtuple

@@ -88,7 +88,7 @@ def _end_with_parent(process: int) -> None:
 def in_parallel(
     executor: Executor, f: Callable[..., Any], positions: Sequence[Tree], data: tuple[Any, ...]
 ) -> Iterator[Any]:
-    """What a function gives for each position, in their order. What is not begun is cancelled where one fails."""
+    """Return a function's value for each position, in order. If one call fails, pending calls are cancelled."""
     check_forks(executor)
     try:
         to_host(tree.leaves(positions[0])[0])
@@ -120,7 +120,7 @@ def _result(future: Future[Any]) -> Any:
 
 
 def _work(f: Callable[..., Any], x: Tree, data: tuple[Any, ...], caller: int) -> Any:
-    """What a worker does. Ctrl-C reaches all processes, and it is for the one that waits to end."""
+    """Main function of a worker. Ctrl-C reaches all processes, and it is for the one that waits to end."""
     end_with_parent(caller)
     if os.getpid() != caller and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -19,7 +19,7 @@ ABANDONED = 3600.0
 
 
 LEFT = ".*.tmp"
-"""What the names of temporary files look like, which killed processes leave."""
+"""Pattern of the names of temporary files, which killed processes leave."""
 
 
 @contextmanager

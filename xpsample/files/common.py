@@ -1,4 +1,4 @@
-"""What all that is kept on a disk has in common: a schema number, digests, one error, a lock, and room."""
+"""Common parts of everything that is kept on a disk: a schema number, digests, one error, a lock, and room."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ def sealed(content: dict[str, Any]) -> dict[str, Any]:
 def unsealed(
     path: Path | str, content: dict[str, Any], error: type[XpsampleError], otherwise: str, what: str = "it"
 ) -> dict[str, Any]:
-    """What `sealed` made, checked; the schema first, since another version may have another digest."""
+    """Validate the result of `sealed`; the schema first, since another version may have another digest."""
     check_schema(path, content["schema"], error, otherwise)
     if content.pop("digest") != digest_of(content):
         raise ValueError(f"{what} is not as it was written")

@@ -23,10 +23,10 @@ from xpsample.files.common import CHANGED, file_digest, locked, sealed, unsealed
 
 INDEX, LOCK = "run.json", "run.lock"
 OWN = re.compile(r"(state|rows)-[0-9-]+-[0-9a-f]{12}\.npz")
-"""What the files of a folder are called: what is in them, of which step or rows, and a name of the process's own."""
+"""Names of the files of a folder: what is in them, of which step or rows, and a name of the process's own."""
 
 LEFT = re.compile(r"\.((state|rows)-[0-9-]+-[0-9a-f]{12}\.npz|run\.json)\.[0-9a-f]{12}\.tmp")
-"""What their temporary files are called, which killed processes leave."""
+"""Pattern of the names of their temporary files, which killed processes leave."""
 
 ADVICE = "if it is damaged, put a copy of the whole directory back, or remove the directory and run again"
 
@@ -94,7 +94,7 @@ class Keeper:
         self._state: str | None = None
         self._rows: list[list[Any]] = []
         self._text: bytes | None = None
-        """What the index held when it was last read or written here."""
+        """Contents of the index when it was last read or written here."""
 
     @property
     def count(self) -> int:

@@ -16,7 +16,7 @@ from xpsample.files.atomic import sync_folder
 from xpsample.files.common import check_schema, locked
 
 HEAD = b'{"schema": '
-"""What every file of rows begins with."""
+"""Beginning of every file of rows."""
 
 ADVICE = "if it is damaged, put a copy of it back, or remove it and begin anew"
 
@@ -60,7 +60,7 @@ class RowsFile:
 
     @property
     def begun(self) -> bool:
-        """Whether the file is there, with its first line."""
+        """Return whether the file exists and has its first line."""
         return self._end > 0
 
     def check(self, identity: Mapping[str, Any]) -> None:
@@ -126,5 +126,5 @@ def opened_rows(path: Path) -> Iterator[RowsFile]:
 
 
 def _json(value: Any) -> Any:
-    """As it comes back from a file."""
+    """Value as read back from a file."""
     return json.loads(json.dumps(value))

@@ -73,7 +73,7 @@ class Evaluations(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """What a user gave: functions of ``(x, *data)``, each None where absent; `data` is ``()`` or ``(data,)``."""
+    """The user's functions of ``(x, *data)``, each None where absent; `data` is ``()`` or ``(data,)``."""
 
     log_density: Any = None
     score: Any = None
@@ -333,7 +333,7 @@ class FiniteDifference(GradientChoice, FrozenDataclass, eq=True):
 
 
 class Auto(GradientChoice, FrozenDataclass, eq=True):
-    """The library's own autodiff, else an installed library's, else an error that lists the choices.
+    """The library's own autodiff, otherwise an installed library's, otherwise an error that lists the choices.
 
     The user's own score and hvp come first in any case.
 
@@ -377,7 +377,7 @@ class Auto(GradientChoice, FrozenDataclass, eq=True):
 
 
 def _lenders() -> Iterator[Backend]:
-    """Installed libraries with autodiff, those already imported first; each is loaded when it is asked for."""
+    """Installed libraries with autodiff, those already imported first; each is loaded on demand."""
     for name in sorted(installed_backends(), key=lambda name: name not in sys.modules):
         backend = backend_named(name)
         if backend.autodiff is not None:

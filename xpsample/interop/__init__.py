@@ -1,6 +1,6 @@
 """Densities that other programs compute: models of PyMC and Stan, distributions of SciPy, and constraints.
 
-Models of NumPyro are in `xpsample_jax.from_numpyro`, those of Pyro in `xpsample_torch.from_pyro`, distributions of
+Models of NumPyro are in `xpsample_jax.from_numpyro`, models of Pyro in `xpsample_torch.from_pyro`, distributions of
 torch in `xpsample_torch.from_distributions`, and modules in the `from_module` of both.
 """
 

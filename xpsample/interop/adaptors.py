@@ -1,4 +1,4 @@
-"""What the adaptors of other libraries' modules and probabilistic programs share."""
+"""Shared parts of the adaptors of other libraries' modules and probabilistic programs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ class ModuleFunction(ABC):
 
     @abstractmethod
     def at(self, parameters: Any, *inputs: Any) -> Any:
-        """What one network gives for a batch of inputs."""
+        """Output of one network for a batch of inputs."""
 
     @abstractmethod
     def vmap(self, function: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
@@ -57,7 +57,7 @@ class ModuleFunction(ABC):
 
     @abstractmethod
     def of_networks(self, parameters: Any, chains: tuple[int, ...], inputs: tuple, at_once: int | None) -> Any:
-        """What networks give for the same rows, (*chains, rows, ...): parameters have one axis of networks.
+        """Outputs of networks for the same rows, (*chains, rows, ...): parameters have one axis of networks.
 
         With `at_once`, so many networks at a time, and without derivatives.
         """
@@ -78,7 +78,7 @@ class Networks:
     at_once: int | None = None
 
     def __call__(self, *inputs: Any) -> Any:
-        """What each network gives for the same rows: an array (*chains, rows, ...), or a tree of such."""
+        """Output of each network for the same rows: an array (*chains, rows, ...), or a tree of such."""
         name, axes = next(iter(self.network.axes.items()))
         chains = tuple(self.parameters[name].shape[: self.parameters[name].ndim - axes])
         flat = {name: leaf.reshape(-1, *leaf.shape[len(chains) :]) for name, leaf in self.parameters.items()}

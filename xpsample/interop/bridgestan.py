@@ -14,13 +14,13 @@ from xpsample.targets.target import Target
 
 
 class StanModel(Protocol):
-    """What is used of ``bridgestan.StanModel``."""
+    """Methods of ``bridgestan.StanModel`` that are used."""
 
     def param_unc_num(self) -> int:
-        """How many unconstrained coordinates there are."""
+        """Number of unconstrained coordinates."""
 
     def param_names(self, *, include_tp: bool = False, include_gq: bool = False) -> list[str]:
-        """Of the values, such as ``theta.1``."""
+        """Names of the values, such as ``theta.1``."""
 
     def param_constrain(
         self, theta_unc: np.ndarray, /, *, include_tp: bool = False, include_gq: bool = False

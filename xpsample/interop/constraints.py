@@ -25,7 +25,7 @@ MATRICES: dict[str, Any] = {
     "lower_cholesky": CovarianceCholesky,
     "softplus_lower_cholesky": CovarianceCholesky,
 }
-"""Those of square matrices."""
+"""Constraints of square matrices."""
 
 BOUNDED = ("greater_than", "greater_than_eq", "less_than", "interval", "half_open_interval")
 """Classes of constraints that have a ``lower_bound``, an ``upper_bound``, or both."""
@@ -38,7 +38,7 @@ WRAPPERS = ("independent", "MixtureSameFamilyConstraint")
 def space_of(constraints: Any, name: str, support: Any, shape: tuple[int, ...]) -> Constrained:
     """The space of a parameter, from the support of its distribution.
 
-    Only the set of values is taken over: coordinates and Jacobian are those of the space.
+    Only the set of values is taken over: coordinates and Jacobian come from the space.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ def _one(bound: Any) -> Any:
 
 
 def _classes(constraints: Any, kinds: tuple[str, ...]) -> tuple[type, ...]:
-    """Those of some classes that the module has."""
+    """Constraints of some classes that the module has."""
     return tuple(getattr(constraints, kind) for kind in kinds if hasattr(constraints, kind))
 
 
 def _is(constraints: Any, kind: str, support: Any) -> bool:
-    """Whether a support is the constraint of a name, where the module has that."""
+    """Return whether a support is the named constraint, if the module has it."""
     return hasattr(constraints, kind) and isinstance(support, type(getattr(constraints, kind)))
 
 

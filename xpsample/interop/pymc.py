@@ -24,7 +24,7 @@ FAR = 1e3
 """A coordinate at which an exponential or logistic map has reached its bound."""
 
 PROBES = 4
-"""Random positions at which a space's map and PyMC's are compared, beside two far ones."""
+"""Random positions at which a space's map and PyMC's are compared, besides two far ones."""
 
 
 def pymc_model(model: Any) -> Model:
@@ -56,7 +56,7 @@ def pymc_model(model: Any) -> Model:
     -----
     The arithmetic is that of PyTensor's ``floatX``, float64 unless you change it. Where the parameters of a
     distribution are out of range, the log density is -inf for that chain. A model with an operation that has no
-    gradient has no score: take `RWM` or another kernel that needs none.
+    gradient has no score: use `RWM` or another kernel that needs none.
 
     See Also
     --------
@@ -185,7 +185,7 @@ class PymcGraph:
                 raise BackendError(
                     f"this model of PyMC computes on NumPy arrays: start from one; got {type(x).__name__}"
                 )
-            with turn:  # since functions of PyTensor keep what they compute in places of their own
+            with turn:  # since functions of PyTensor keep their results in internal buffers
                 return function(*self.split(np.reshape(x, (-1, self.space.dim))))
 
         return at
@@ -254,7 +254,7 @@ def _settled(model: Any, outputs: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 class Turn:
-    """A lock that can be pickled and copied: a copy is a lock of its own, which nobody holds."""
+    """A lock that can be pickled and copied: a copy is a new, unlocked lock."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -283,7 +283,7 @@ def _compile(
 
 
 def _space(model: Any) -> Named:
-    """The spaces of the free random variables: those whose maps, at some positions, are those of PyMC's transforms."""
+    """The spaces of the free random variables: their maps agree with PyMC's transforms at some positions."""
     start = model.initial_point()
     own = [model.rvs_to_values[rv].name for rv in model.free_RVs]
     shapes = [np.shape(start[name]) for name in own]
@@ -330,7 +330,7 @@ def _candidates(shape: tuple[int, ...], ends: np.ndarray) -> list[Constrained]:
 
 
 def _same_map(space: Constrained, z: np.ndarray, value: np.ndarray) -> bool:
-    """Whether a space makes values (rows, *shape) of coordinates (rows, *axes)."""
+    """Return whether a space makes values (rows, *shape) of coordinates (rows, *axes)."""
     flat = z.reshape(len(z), -1)
     if flat.shape[-1] != space.dim:
         return False

@@ -70,7 +70,7 @@ def check_callbacks(callbacks: Any, sharded: bool) -> None:
     for callback in callbacks:
         check_instance("a callback", callback, Callback, "one with on_start(run), on_block(run) and on_end(run)")
     if callbacks and sharded:
-        raise HyperparameterError("callbacks= cannot be used with shards=, each of which is a run of its own")
+        raise HyperparameterError("callbacks= cannot be used with shards=, because each shard is a separate run")
 
 
 class Sink(Protocol):

@@ -1,4 +1,4 @@
-"""Checkpoints: what a run keeps in a `Folder`, and how it goes on from there."""
+"""Checkpoints: the saved part of a run in a `Folder`, and resuming from it."""
 
 import time
 import warnings
@@ -42,7 +42,7 @@ SHARD = "shard-{}-of-{}"
 
 
 class Checkpoint(FrozenDataclass, eq=True):
-    """Where and how often a run is saved.
+    """Directory and interval of the saves of a run.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class SavedRun:
         self.keeper, self.step = Keeper(self.path), -1
         self.last = time.monotonic()
         self.spent = 0.0
-        """Seconds that the steps made before took, less those of saving now."""
+        """Seconds spent on earlier steps, minus the time spent saving now."""
         self.began: float | None = None
         """When the first step now began."""
         self.totals, self.longest = Totals(), MOST_STEPS
@@ -120,7 +120,7 @@ class SavedRun:
         return str(self.path)
 
     def seconds(self) -> float:
-        """What the steps took, those before the run was resumed included, and saving not."""
+        """Seconds spent on steps, including those before the run was resumed, without saving."""
         return self.spent + (0.0 if self.began is None else time.monotonic() - self.began)
 
     def load(self, state: RunState, totals: Totals) -> RunState:
@@ -134,7 +134,7 @@ class SavedRun:
             try:
                 self.folder = Folder(self.path)
             except (FileNotFoundError, NotADirectoryError):
-                check_no_shards(self.path, "give the same shards=, or use another path")
+                check_no_shards(self.path, "set the same shards=, or use another path")
                 return state
         content, arrays = self.folder.content, self.folder.state()
         lines = differences(content["identity"], self.identity)
@@ -271,7 +271,7 @@ def check_no_shards(path: Path, advice: str) -> None:
 
 
 def inside(checkpoint: "str | Path | Checkpoint", folder: str) -> Checkpoint:
-    """Return the checkpoint of a part of a run, in a folder of its own in that of the run."""
+    """Return the checkpoint of a part of a run, in a subfolder of the run's folder."""
     own = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     return replace(own, path=Path(own.path) / folder)
 
@@ -289,7 +289,7 @@ def check_shards(path: Path, shards: int) -> None:
 
 
 def load_folder(path: Path) -> tuple[Any, dict[str, np.ndarray], dict[str, Any]]:
-    """The trace of what a checkpoint holds: the structure of its parts, their arrays by name, and the metadata.
+    """Return the trace in a checkpoint: the structure of its parts, their arrays by name, and the metadata.
 
     Another process may work on it.
     """

@@ -35,7 +35,7 @@ OTHER_PLACES = tuple(f"at other positions ({i} of 4)" for i in range(1, 5))
 MOVES = ((1, 1), (2, 1), (1, 2), (3, 1))  # every so many variables of a discrete space, by so many values
 
 RAISED = "an error"
-ENTRIES = 64  # kept of each array, beside its mean and mean size
+ENTRIES = 64  # kept of each array, besides its mean and mean size
 
 
 def identity(target: AbstractTarget, program: Program, x: Array, source: NoiseSource) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _step(program: Program, carry: Carry) -> dict[str, Any]:
 
 
 def environment(x: Array) -> dict[str, Any]:
-    """What the numbers of a run depend on, beside the run itself: versions, and the kinds of device that hold x."""
+    """Environment that the numbers of a run depend on: versions, and the kinds of device that hold x."""
     backend = backend_of(x)
     return {
         "xpsample": __version__,
@@ -173,7 +173,7 @@ def environment(x: Array) -> dict[str, Any]:
 
 
 def made_with(devices: Sequence[DeviceDtype], modules: Sequence[str] = ()) -> dict[str, Any]:
-    """What the results of a command depend on, beside its settings, as JSON values.
+    """Environment that the results of a command depend on, as JSON values.
 
     These are the devices, the versions of Python and of the libraries, and digests of the code of xpsample, its
     backends, and the packages of the user's `modules`.

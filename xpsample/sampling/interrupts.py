@@ -32,7 +32,7 @@ ENDING: Mapping[signal.Signals, tuple[str, tuple[Any, ...]]] = {
 def terminable() -> Iterator[None]:
     """A context in which SIGTERM raises `Terminated`, for a command of many runs. In a run see `interruptible`.
 
-    In another thread than the main one, and where the program handles SIGTERM by itself, nothing is changed.
+    Outside the main thread, or if the program has its own SIGTERM handler, nothing changes.
     """
     main = threading.current_thread() is threading.main_thread()
     own = main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -74,7 +74,7 @@ class _Note:
 
     @property
     def is_of_this_process(self) -> bool:
-        """Whether it was not brought here by a fork."""
+        """Return whether the current process created it, rather than a fork."""
         return self._process == os.getpid()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:

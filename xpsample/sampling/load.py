@@ -32,8 +32,8 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     Parameters
     ----------
     path : path
-        The file, or the directory of a checkpoint. Of a run that was killed, or still goes on, the trace has what was
-        saved last.
+        The file, or the directory of a checkpoint. If the run was killed or is still running, the trace contains
+        its last saved state.
     like : array, optional
         Any array of the library and device to put the draws, statistics and recorded results on; NumPy by
         default. dtypes stay as saved. The run_statistics stays on the host.
@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str], like: Array | None = None) -> Trace:
     Returns
     -------
     Trace
-        Its state is None. Its kernel is the tuned one; if it holds functions or classes of your own, or the draws are
+        Its state is None. Its kernel is the tuned one; if it holds user-defined functions or classes, or the draws are
         read from a store, a `NotKept` stands in its place. A NamedTuple among the recorded results comes
         back as one of the same name and fields.
 
@@ -114,7 +114,7 @@ def moved_to(trace: Trace, like: Array) -> Trace:
 
 
 def on_arrays(trace: Trace, function: Callable[[Array], Array]) -> Trace:
-    """A trace with a function applied to all of its arrays but those of the kernel."""
+    """Apply a function to all arrays of a trace except the kernel's arrays."""
     names = ("draws", "statistics", "recorded", "state", "warmup")
     arrays: dict[str, Any] = {name: tree.map(function, getattr(trace, name)) for name in names}
     return replace(trace, **arrays)

@@ -33,7 +33,7 @@ else:
 
 
 SECONDS = 1.0
-"""How long a block of several steps takes at most, about."""
+"""Approximate upper limit of the duration of a block of several steps."""
 
 SHORT = 0.1
 """Seconds up to which nobody waits for a block to end, to measure it."""
@@ -43,7 +43,7 @@ SLOWER, LONGER = 4.0, 16
 
 
 class Pace:
-    """Cuts segments of a run into blocks that take a second, where steps are slow. A block may be a single step.
+    """Cuts segments of a run into blocks of about a second if steps are slow. A block may be a single step.
 
     The draws do not depend on where blocks end. The first block is one step, which tells how slow steps are, and none
     is longer than `longest`. The flag is set to the end of the block's time, for libraries that check it after every
@@ -65,7 +65,7 @@ class Pace:
                 lo = self._first
 
     def measure(self, end: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None) -> None:
-        """Take the time of the block that was made last, which may still be under way; `end` is the step after it.
+        """Measure the time of the last block, which may still be running; `end` is the step after it.
 
         Where several processes make the run, which have waited already, `agreed` gives of the time of this one that
         which all take, so that they cut the same blocks.
@@ -103,7 +103,7 @@ def run(
     ----------
     program : Program
     state : RunState
-        Where the run begins.
+        State at the beginning of the run.
     source : NoiseSource
     blocks : iterator of (int, int)
         Steps [start, stop) that may be driven in one call. `Pace` cuts them into blocks of about a second.
@@ -214,11 +214,11 @@ def run_program(
     Parameters
     ----------
     program, carry, source, metadata
-        The metadata are those of the trace.
+        The metadata go into the trace.
     checkpoint, identity
-        Where the run is saved, and the JSON values that identify it.
+        Checkpoint of the run, and the JSON values that identify the run.
     store : RowStore, optional
-        Where rows go instead of memory.
+        Store that receives rows instead of memory.
     until, progress, callbacks
         As in `sample`.
     pause : int

@@ -1,4 +1,4 @@
-"""Where the random numbers of a run come from.
+"""Sources of the random numbers of a run.
 
 The noise of step t is a pure function of (seed, name, t) and of the shapes that the kernel declares, so a run can be
 stopped, resumed or extended at any step and sees the same numbers.
@@ -44,7 +44,7 @@ def segments(specs: Specs, start: int, stop: int, *cuts: int) -> Iterator[tuple[
     """Cut steps [start, stop) into segments, which are driven with one call each, and at `cuts`.
 
     Segments get longer along the run: a call of a driver costs as much as hundreds of small steps, and the user of a
-    slow run should see and save its first part early. Where segments end depends on the shapes and `cuts` alone.
+    slow run should see and save its first part early. The ends of segments depend on the shapes and `cuts` alone.
     """
     length, most = max(LEAST_STEPS, chunk_steps(specs)), segment_steps(specs)
     while start < stop:
@@ -90,7 +90,7 @@ def draw_chunks(
     specs, start, stop
         As in `NoiseSource.block`.
     xp : module
-        The namespace of what `draw` gives.
+        Namespace of the arrays that `draw` returns.
     multiple : int
         Draw no more of the last chunk than is needed, in multiples of this many steps. Only for generators whose first
         numbers do not depend on how many are drawn. When not given, chunks are drawn whole.
@@ -109,7 +109,7 @@ def draw_chunks(
 
 
 class NoiseSource(ABC):
-    """Where a run's random numbers come from."""
+    """Source of a run's random numbers."""
 
     @abstractmethod
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class NoiseSource(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What tells this source from others, as JSON values (kept in checkpoints)."""
+        """JSON values that identify this source (kept in checkpoints)."""
 
 
 class Native(NoiseSource, FrozenDataclass, eq=True):
@@ -223,7 +223,7 @@ class Replay(NoiseSource, FrozenDataclass):
 
     @property
     def is_one_step(self) -> bool:
-        """Whether it holds the numbers of one step, and no other can follow."""
+        """Return whether it holds the numbers of a single step."""
         return all(array.shape[0] == 1 for array in self.arrays.values())
 
     def block(self, backend: Backend, specs: Specs, start: int, stop: int, like: Array) -> dict[str, Any]:
@@ -253,7 +253,7 @@ class Replay(NoiseSource, FrozenDataclass):
 
 
 def derived(source: Native | Portable, name: str) -> Native | Portable:
-    """A source of the same kind whose numbers are independent of those of `source`, and of other names."""
+    """Return a source of the same kind, independent of `source` and of sources derived under other names."""
     words = np.random.SeedSequence(source.seed, spawn_key=(zlib.crc32(name.encode()),)).generate_state(2)
     return replace(source, seed=int(words[0]) << 32 | int(words[1]))
 

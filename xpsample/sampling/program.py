@@ -252,8 +252,8 @@ _summed = attrgetter("acceptance_probability", "moved", "diverged", "evaluations
 def summable(xp: Any, probability: Array) -> tuple[Array, Array]:
     """A probability as two numbers whose sums over a segment are exact.
 
-    So the sums of a run do not depend on where its blocks end. They are multiples of 2^-12, and of 2^-24 (2^-44 in
-    float64), to which the probability is rounded.
+    The sums of a run therefore do not depend on where its blocks end. They are multiples of 2^-12, and of 2^-24
+    (2^-44 in float64), to which the probability is rounded.
     """
     coarse = xp.round(probability * 2.0**12) * 2.0**-12
     bits = 24 if xp.finfo(probability.dtype).bits < 64 else 44

@@ -24,7 +24,7 @@ class Bar:
     total : int
         Number of steps.
     text : callable
-        Text beside the bar, of the sums of a block and its number of steps.
+        Text next to the bar, from the sums of a block and its number of steps.
     unit : str
     """
 

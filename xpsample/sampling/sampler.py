@@ -143,7 +143,7 @@ shards, executor, callbacks
 
     @property
     def is_sharded(self) -> bool:
-        """Whether the chains are split into shards."""
+        """Return whether the chains are split into shards."""
         return self.shards is not None or self.executor is not None
 
     @cached_property
@@ -153,7 +153,7 @@ shards, executor, callbacks
 
     @cached_property
     def store(self) -> str | None:
-        """Where draws are stored instead of memory."""
+        """Store of the draws, in place of memory."""
         return without_store(check_recorders(self.recorders))[1]
 
     @cached_property
@@ -185,9 +185,9 @@ shards, executor, callbacks
         ----------
         seed : int or NoiseSource
         x0 : array or mapping, optional
-            Initial positions, instead of those of the `Sampler`.
+            Initial positions that replace the `Sampler`'s.
         data : tree of arrays, optional
-            Data of the target, instead of those that it was made with.
+            Data that replace the target's.
 
         Returns
         -------
@@ -325,15 +325,15 @@ def sample(
     executor: "Executor | None" = None,
     callbacks: Sequence[Callback] = (),
 ) -> Trace:
-    """Run a kernel, keep what the recorders keep, and warn of what is wrong with it.
+    """Run a kernel, record its draws, and warn about problems of the run.
 
     Parameters
     ----------
     target : AbstractTarget
         What to sample: a `Target`, `Model`, `Parametric` or `Tempered`.
     kernel : Kernel
-        How. Hyperparameters that it leaves out are tuned in a warm-up, pooled over the chains of the last axis; each
-        index of the other axes is a group of chains that is tuned for itself.
+        Kernel to run. Its unset hyperparameters are tuned in a warm-up, pooled over the chains of the last axis; each
+        index of the other axes is a group of chains that is tuned separately.
     x0 : array, shape (*chains, dim), or mapping
         Start positions. They decide the library, dtype and device of everything. Leading axes are independent chains.
         Those of a `Model` may be values by name, each ``(*chains, *shape)``; those on ``Real(channels, height, width)``
@@ -343,19 +343,19 @@ def sample(
     seed : int or NoiseSource
         An integer for the library's own generator, or `Native`, `Portable`, `Replay`.
     warmup : int, optional
-        Steps that tune the kernel, before any other and thrown away. By default 0 where nothing is left out, else
-        ``100 + 800 / sqrt(chains)``, since chains of a group learn from each other, and more while the chains are still
-        on their way to where they stay, or some are behind. Of `AIS` they are the pilot's;
-        `TemperedSMC` and `SOSMC` tune at each of their own steps, and have none.
+        Steps that tune the kernel, made first and discarded. By default 0 if every hyperparameter is set, otherwise
+        ``100 + 800 / sqrt(chains)``, since chains of a group share their adaptation, and more while chains are in
+        their transient phase or lag behind. For `AIS` they are the pilot's steps; `TemperedSMC` and `SOSMC` tune at
+        every step and have no warm-up.
     burn_in : int
-        Steps thrown away first, after the warm-up.
+        Steps discarded after the warm-up.
     thinning : int
         Steps per kept row.
     recorders : sequence of Recorder
         What to keep. With `Moments` or `BatchMeans` alone, memory does not grow with the length of the run.
     checkpoint : path or Checkpoint, optional
-        A directory where the run is saved. The same call made again goes on where the last one stopped, or extends a
-        finished run when `draws` is larger. The result is bit for bit that of one uninterrupted run. When `draws` is
+        Directory in which the run is saved. Repeating the same call resumes the run where it stopped, or extends a
+        finished run if `draws` is larger. The result equals an uninterrupted run bit for bit. When `draws` is
         smaller, the first ones are returned, without a state, and with `run_statistics` of all steps that were made.
         A checkpoint of another run is refused. One process at a time may use a directory.
     until : Until, optional
@@ -363,16 +363,16 @@ def sample(
         most. With `shards` it needs a checkpoint.
     progress : bool, optional
         Show a progress bar (tqdm), with the acceptance and the divergences of each group. By default, if tqdm is
-        installed, in a terminal or a notebook; without one a long run says once, after 30 s, how far it is.
+        installed, in a terminal or a notebook; without a bar, a long run reports its progress once, after 30 s.
     check : bool
         Compare the target's score with finite differences of its log density before the first step.
     compile : bool
         Compile the step, by ``torch.compile``, for torch arrays. JAX arrays always run compiled, NumPy and CuPy
         arrays never.
     shards : int, optional
-        Cut the first chain axis into so many parts. Each is a run of its own, with noise and a warm-up of its own; the
-        trace has all chains, and no tuned kernel. The draws depend on the number of shards, and on nothing about
-        the workers.
+        Number of parts into which the first chain axis is split. Each is a separate run with its own noise and
+        warm-up; the trace has all chains, and no tuned kernel. The draws depend on the number of shards, and on
+        nothing about the workers.
     executor : concurrent.futures.Executor, optional
         Executor whose workers run the shards: a process pool, or one of loky, dask (``client.get_executor()``) or
         mpi4py. Without one, the shards run here, one after another. If a worker is lost, the call ends with a
@@ -395,7 +395,7 @@ def sample(
         On Ctrl-C or SIGTERM, after the current block of steps. Like any other error after the first draw, and a
         `DiagnosisWarning` that a filter raises as an error, it has an attribute ``trace`` with the draws so far.
     WorkerError
-        If an executor breaks, since a worker was lost. With a checkpoint the same call with a new executor goes on.
+        If an executor breaks because a worker died. With a checkpoint, the same call with a new executor resumes.
 
     Warns
     -----

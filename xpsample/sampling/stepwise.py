@@ -27,7 +27,7 @@ def steps(
     seed: int | NoiseSource,
     warmup: int | None = None,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield (state, info) after every step, without end. The chain is that of `sample` with the same seed.
+    """Yield (state, info) after every step, without end. The chain equals that by `sample` with the same seed.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def steps(
     for start in itertools.count(0, length):
         block = source.block(backend, specs, start, start + length, like)
         for i in range(length):
-            # Each step is a run of one row, so that the driver never reuses the memory of what is yielded.
+            # Each step is a run of one row, so that the driver never reuses the memory of a yielded value.
             noise = Replay({name: rows[i : i + 1, ...] for name, rows in block.items()})
             with errors_of_functions(FAILED.format(start + i, start + i + 1), OF_TARGETS):
                 carry, rows, sums, _ = backend.drive(program, carry, None, noise, 0, 1, never)

@@ -55,7 +55,7 @@ class RowStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs away from its folder by a file beside it. An address has no lock."""
+        """Keep other runs away from its folder by a lock file next to it. An address has no lock."""
         with ExitStack() as stack:
             if not is_address(self.where):
                 with handling(self.where, "written to", WRITING):
@@ -104,7 +104,7 @@ class RowStore:
             complete_rows(self.where, there, saved[1])
             self._about, self.chunk, self.rows = there, there["chunk"], saved[1]
             if self._layout(first) != there["nodes"]:
-                raise StoreError(f"{self.where} holds rows of another form than those of this run: use new paths")
+                raise StoreError(f"{self.where} holds rows whose form differs from this run's rows: use new paths")
         elif there is not None and there["rows"]:
             owner = "another checkpoint counts: pass that one," if there["checkpointed"] else "belong to a run:"
             raise StoreError(f"{self.where} holds {there['rows']} draws that {owner} use another path, or remove it")
@@ -121,7 +121,7 @@ class RowStore:
 
     @property
     def counted(self) -> dict[str, Any]:
-        """What a checkpoint saves of the store."""
+        """State of the store that a checkpoint saves."""
         return {"where": self.where, "token": self._about["token"], "rows": self.rows}
 
     def note_counted(self) -> None:
@@ -155,7 +155,7 @@ class RowStore:
             self.note_counted()
 
     def trace_rows(self, rows: int, like: Array | None = None) -> tuple[Any, ...]:
-        """What the recorders' buffers would hold, read from the store: a tree of `StoredRows` of each recorder."""
+        """Rows of the recorders, read from the store: a tree of `StoredRows` for each recorder."""
         found = stored_rows(self.where, self._about, rows, like)
         return tuple(
             tree.fill(own, found, place)
@@ -213,7 +213,7 @@ class RowStore:
                 del self._group[name]
             self._group.update_attributes(attributes(self._about))
         labels = {} if resumed else self._labels()
-        # Missing chunks are refused, so those of zeros must be written, too.
+        # Missing chunks are refused, so chunks of zeros must be written, too.
         with self._zarr.config.set({"array.write_empty_chunks": True}):
             for node, settings in () if resumed else self._about["nodes"].items():
                 fill = {"fill_value": np.nan} if settings["dtype"].startswith(("float", "complex")) else {}
@@ -241,7 +241,7 @@ class RowStore:
         return found
 
     def _node(self, path: str) -> str:
-        """Name of the store's array of what a trace has at a path."""
+        """Name of the store's array for a path in a trace."""
         if path == "draws":
             return f"{'unconstrained_posterior' if isinstance(self._program.target.space, Named) else 'posterior'}/x"
         part, _, name = path.partition("/")
@@ -257,7 +257,7 @@ class RowStore:
         return found
 
     def _layout(self, first: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Shape, chunks, dtype and names of the axes, as in ArviZ, of the arrays of rows and of those of labels."""
+        """Shape, chunks, dtype and names of the axes, as in ArviZ, of the arrays of rows and labels."""
         labels, arrays = self._labels(), dict[str, Any]()
         for node, rows in (first | labels).items():
             group, _, name = node.rpartition("/")

@@ -13,7 +13,7 @@ from xpsample.kernels.kernel import Info
 from xpsample.targets.batched import REJECTIONS
 
 MOST_WAITING, MOST_SECONDS = 16, 0.1
-"""How many segments, and seconds of them, may wait for their sums to be fetched."""
+"""Largest number of segments, and of their seconds, whose sums wait to be fetched."""
 
 RAISED = "evaluations/raised"
 
@@ -48,7 +48,7 @@ class Totals:
         self._waiting.append(sums)
         if len(self._waiting) >= self._most:
             began, count = self._fetched, len(self._waiting)
-            self._fetch()  # waits, so that the time is that of the work and not that of starting it
+            self._fetch()  # waits, so the work is timed, not only its start
             each = (self._fetched - began) / count
             self._most = int(max(1, min(MOST_WAITING, MOST_SECONDS / max(each, 1e-6))))
         if raised:
@@ -90,7 +90,7 @@ class Totals:
     def shown(self, sums: Info, steps: int, axes: int) -> str:
         """Text of a progress bar: acceptance and divergences of each group of chains.
 
-        The `sums` are those of the last block of `steps`. Positions have so many `axes`, (*groups, chain, dim).
+        The `sums` belong to the last block of `steps`. Positions have so many `axes`, (*groups, chain, dim).
         """
         coarse, fine = (to_host(part).astype(np.float64) for _, part in tree.items(sums.acceptance_probability))
         accepted = (coarse + fine) / steps

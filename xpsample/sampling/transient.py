@@ -48,12 +48,12 @@ class Judged(NamedTuple):
 
     @property
     def transient(self) -> bool:
-        """Whether the log density still moves, or chains are stuck."""
+        """Return whether the log density still drifts or chains are stuck."""
         return self.moving is not None or bool(np.any(self.stuck))
 
     @property
     def goes_on(self) -> bool:
-        """Whether another stage is needed."""
+        """Return whether another adaptation stage is needed."""
         return self.moving is not None or self.lagging is not None
 
 
@@ -89,10 +89,10 @@ def judge_warm_up(rows: np.ndarray, pooled: bool) -> Finding | None:
         return None
     return Finding(
         "warmup",
-        "the chains were still on their way when the warm-up ended: in its last quarter their log density moved by "
-        f"{worst:.2g} of its standard deviations",
+        "the chains were still in their transient phase when the warm-up ended: in its last quarter their log "
+        f"density moved by {worst:.2g} of its standard deviations",
         worst,
-        f"give a longer warm-up, such as warmup={4 * rows.shape[0]}, or start closer",
+        f"use a longer warm-up, such as warmup={4 * rows.shape[0]}, or start closer",
     )
 
 
@@ -105,7 +105,7 @@ def restarted(target: BoundTarget, x: Array, found: Judged) -> Array:
 
 
 class WarmUpPath(Recorder, eq=True):
-    """What is tuned, and how the chains of each group fare, after every step of a warm-up."""
+    """Tuned values and state of the chains of each group, after every step of a warm-up."""
 
     kernel: Kernel
     name: str = "warmup"
@@ -145,7 +145,7 @@ class TunedPath(Recorder, eq=True):
     """The hyperparameters of particles that tune them at every step, and their mean acceptance probability, (*groups).
 
     The kernel that moves them has a name here, and rules by the names of its fields. A kernel itself would hold arrays,
-    and ask for a compiled program of its own.
+    and need a separate compiled program.
     """
 
     kernel: str

@@ -20,7 +20,7 @@ from xpsample.trace.stored import StoredRows
 FIRST_LOOKS = 256, 512  # draws; of slow targets these suffice, and segments would end after 1,024 steps
 
 LATER = 1.1
-"""How many times as many draws there are, at least, from one look at them to the next."""
+"""Smallest growth factor of the number of draws between two checks."""
 
 
 class Until(FrozenDataclass, eq=True):
@@ -38,19 +38,19 @@ class Until(FrozenDataclass, eq=True):
     rhat : float, optional
         The largest R-hat.
     seconds : float, optional
-        Time for the steps of this call, those of the warm-up and the burn-in included. If it is up in the warm-up,
+        Time for the steps of this call, including the warm-up and the burn-in. If it is up in the warm-up,
         there are no draws. A run that is resumed has as much again.
 
     See Also
     --------
-    Checkpoint : Saves a run, so that it can go on.
+    Checkpoint : Saves a run, so that it can be resumed.
 
     Notes
     -----
-    ESS and R-hat are those of the coordinates that look worst, as in `Trace.diagnose`, and of the worst group. An ESS
+    ESS and R-hat refer to the worst coordinates, as in `Trace.diagnose`, and of the worst group. An ESS
     that is waited for is one that chance favours: where the last digit counts, ask for more than is needed.
 
-    Without `Draws` they are those of `Moments` and `BatchMeans`: the ESS of the mean, by batch means, from ten batches
+    Without `Draws` they come from `Moments` and `BatchMeans`: the ESS of the mean, by batch means, from ten batches
     on, and an R-hat of whole chains, neither split nor rank-normalised, which does not see chains that drift together.
 
     Examples
@@ -74,7 +74,7 @@ class Until(FrozenDataclass, eq=True):
 
     @property
     def needs_figures(self) -> bool:
-        """Whether ESS or R-hat are looked at."""
+        """Return whether ESS or R-hat are computed."""
         return self.ess is not None or self.rhat is not None
 
 
@@ -129,12 +129,12 @@ class Stopping:
         return self.reached or (limit is not None and time.perf_counter() - self._began >= limit)
 
     def findings(self, rows: int) -> list[Finding]:
-        """That a run ended before the draws were enough."""
+        """Finding if a run ended before the stopping rule was met."""
         if self.reached or not (self._until.needs_figures or rows == 0):
             return []
         if not self._until.needs_figures:
             text = "time was up before the first draw"
-            return [Finding("until", text, 0, "give more seconds; with a checkpoint the same call goes on")]
+            return [Finding("until", text, 0, "allow more seconds; with a checkpoint, the same call resumes")]
         ess, rhat = self._found
         wanted = (("ESS", ess, self._until.ess), ("R-hat", rhat, self._until.rhat))
         asked = " and ".join(
@@ -147,7 +147,7 @@ class Stopping:
                 "until",
                 f"the run ended with {rows} draws before they had the {asked} that it was to go on until",
                 rows,
-                "ask for more draws or more time; with a checkpoint the same call goes on",
+                "allow more draws or more time; with a checkpoint, the same call resumes",
             )
         ]
 
@@ -164,9 +164,9 @@ def figures_of(program: Program, store: Any, metadata: dict[str, Any], state: Ru
 
 
 def figures(draws: Any, results: Iterable[Any], known: dict[str, Any]) -> tuple[float, float]:
-    """The least ESS and the largest R-hat of a run, nan where nothing tells them.
+    """The least ESS and the largest R-hat of a run, nan if unknown.
 
-    Of its draws, if it keeps them, or of the results of recorders, and what the diagnosis knows of it.
+    Computed from its draws, if it keeps them, or from the results of recorders, and what the diagnosis knows of it.
     """
     if draws is None:
         told = running(results, ensembles=known["ensembles"])

@@ -50,9 +50,9 @@ lengths, and for nine that end after their first third.
 
 
 def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
-    """The steps that tune a kernel: those that are asked for, or as many as the chains of a group need.
+    """Return the number of warm-up steps: `warmup`, or as many as the chains of a group need.
 
-    HyperparameterError if something is left out and no steps are to tune it, or nothing is and steps are asked for.
+    HyperparameterError if a hyperparameter is unset and `warmup` is 0, or if all are set and `warmup` is not 0.
     """
     rules = rules_inside(kernel)
     missing = [name for name, _ in rules]
@@ -65,8 +65,8 @@ def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
     warmup = check_count("warmup", warmup, 0)
     if missing and not warmup:
         raise HyperparameterError(
-            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out and warmup=0 tunes nothing: give "
-            f"{'it' if len(missing) == 1 else 'them'}, or leave out warmup, too"
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set, and warmup=0. Set "
+            f"{'it' if len(missing) == 1 else 'them'}, or drop warmup=0."
         )
     if warmup and kernel.tuning_inside is not None:
         raise HyperparameterError(
@@ -85,14 +85,14 @@ def warm_up_source(source: NoiseSource, number: int = 1) -> Native | Portable:
     """The noise of a warm-up, the first or a later one: of the same kind, and independent of the run's."""
     if not isinstance(source, (Native, Portable)):
         raise NoiseError(
-            f"a warm-up draws noise of its own, which {type(source).__name__} has none of: give every hyperparameter, "
-            "such as those of an earlier run's trace.kernel"
+            f"a warm-up cannot draw its noise from {type(source).__name__}. Set every hyperparameter, such as "
+            "from an earlier run's trace.kernel, or pass a seed."
         )
     return derived(source, "warm-up" if number == 1 else f"warm-up {number}")
 
 
 Path_ = dict[str, Array]
-"""What is tuned, and how the chains fare, by name, after every step."""
+"""Tuned values and state of the chains, by name, after every step."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Warmed:
     trace: Trace | None = None
 
     def described(self, known: dict[str, Any]) -> dict[str, Any]:
-        """Return the metadata of a run with those of its warm-up."""
+        """Return the metadata of a run together with its warm-up's."""
         if self.path is None:
             return known
         diagnosis = known["diagnosis"] | {"findings": [found.to_json() for found in self.findings]}
@@ -134,7 +134,7 @@ def warm_up(
     Without `warmup`, these are stages of doubling length until the log density has converged: another one follows if
     it still moves, or if chains lag behind the others or are stuck. A stage also ends after its first third if the log
     density still moves there or chains are stuck, and the next one has the same length. Stuck chains continue from the
-    positions of others. Each stage is a run of its own, with a checkpoint in the folder ``warmup`` of the run's
+    positions of others. Each stage is a separate run, with a checkpoint in the folder ``warmup`` of the run's
     checkpoint, ``warmup-2`` and so on.
     """
     steps, pooled = warm_up_steps(program.kernel, x0, warmup), len(x0.shape) > 1
@@ -220,7 +220,7 @@ def _joined(program: Program, paths: Sequence[Path_ | None]) -> Path_ | None:
 
 
 def _ended(program: Program, trace: Trace, paths: Sequence[Path_]) -> Trace:
-    """Trace of a stage that was ended, as that of a run without draws: with the path of all stages."""
+    """Trace of a stage that was ended, without draws, with the path of all stages."""
     warmup = _joined(program, [*paths, *trace.recorded.values()])
     return replace(trace, recorded={}, warmup=warmup, kernel=program.kernel)
 
@@ -232,7 +232,7 @@ def _time_is_up(trace: Trace, steps: int) -> Trace:
         "until",
         f"time was up after {made} of {steps} warm-up steps, and there are no draws",
         made,
-        "give more seconds, or a shorter warm-up (warmup=); with a checkpoint the same call goes on",
+        "allow more seconds, or a shorter warm-up (warmup=); with a checkpoint, the same call resumes",
     )
     known: dict[str, Any] = trace.metadata["diagnosis"] | {"findings": [found.to_json()]}
     return replace(trace, metadata=trace.metadata | {"diagnosis": known})
@@ -242,7 +242,7 @@ class EndEarly:
     """Callback that ends a stage after its first third if chains are still in their transient phase, or stuck.
 
     Metrics and lengths are tuned to the steps after it. Chains in their transient phase see longer trajectories and
-    other scales than those of the target, and each of their steps would cost more and more.
+    scales that differ from the target's, and each of their steps would cost more and more.
 
     Parameters
     ----------

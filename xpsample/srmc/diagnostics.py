@@ -47,7 +47,7 @@ class _Seen(NamedTuple):
 
 
 class Repellence(Recorder, eq=True):
-    """How strong the tilt of an SRMC run was, chain by chain, and its findings at other limits. Memory does not grow.
+    """Strength of the tilt of an SRMC run, chain by chain, and its findings at other limits. Memory does not grow.
 
     Every run of SRMC has the findings at these limits, with all its steps counted; here those of the burn-in are not.
 
@@ -82,6 +82,6 @@ class Repellence(Recorder, eq=True):
         return RepellenceReport(*carry.watch.means(target.xp), carry.theta_norm, carry.alpha, carry.gamma)
 
     def findings(self, result: RepellenceReport) -> list[Finding]:
-        """That the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
+        """Findings that the tilt was too strong, that next to nothing was accepted, or that nothing repels."""
         exponent, above, accepted, norm, alpha, gamma = result
         return judge(exponent, above, accepted, norm == 0, alpha, gamma, self.limit, self.share, self.least_acceptance)

@@ -36,7 +36,7 @@ class Estimator(Recorder):
     """mu_{n+1} = mu_n + gamma_{n+1} (f(X_{n+1}) - mu_n) with the gamma of the history (Eq. 7), and the plain average.
 
     The start and the burn-in have no weight: mu is divided by the total weight of the kept steps, which tends to one.
-    With thinning, only the kept steps count, each with its own gamma. Where all of them have a gamma of 0 (`Frozen`, or
+    With thinning, only the kept steps count, each with its own gamma. If all of them have a gamma of 0 (`Frozen`, or
     a `Stable` schedule that allows none) both are the plain average. Memory does not grow.
 
     Parameters

@@ -36,7 +36,7 @@ from xpsample.targets.point import Capability, Point
 from xpsample.targets.tilted import Difference, Exact, Ratio, Tilt, Tilted, Untilted
 
 LATE = PowerLaw(offset=100.0)
-"""The schedule that is left out. The offset costs little after some hundred steps.
+"""Default schedule. The offset costs little after some hundred steps.
 
 It takes away the first, large steps of the history, which break chains where scores are not Lipschitz.
 """
@@ -64,7 +64,7 @@ class SRMCState(NamedTuple):
     watch: Watch
 
     def findings(self) -> list[Finding]:
-        """Whether the tilt of the run was too strong."""
+        """Return whether the tilt of the run was too strong."""
         if not to_host(self.watch.steps) >= LEAST_STEPS:
             return []
         xp = array_namespace(self.theta)
@@ -111,7 +111,7 @@ class SRMC(Kernel[SRMCState, Any]):
         differences of scores (Eq. 6), `Shift` by one shifted score, `Untilted` not at all. If the base kernel needs no
         score, it is not computed. When not given, `Untilted` over a base that accepts or rejects, and `Exact` over the
         others; on discrete spaces, and for the discrete parameters of a `Model`, `Ratio`, the discrete score (Eq. 17).
-        There all others take the gradient, as the paper's relaxed forms do: its mean is not 0, and the draws stay
+        On these, all others use the gradient, as the paper's relaxed forms do: its mean is not 0, and the draws stay
         biased.
     theta : array, shape (*chains, dim), optional
         The history to start from; zero when not given.
@@ -130,7 +130,7 @@ class SRMC(Kernel[SRMCState, Any]):
     after it.
 
     The mean of the scores must be 0, so a target with hard constraints is refused, but on a discrete space with
-    `Ratio`. The theory (Lemma 3.2) asks for a score that is Lipschitz, which that of a log-scaled parameter is not:
+    `Ratio`. The theory (Lemma 3.2) asks for a score that is Lipschitz, which does not hold for a log-scaled parameter:
     there leave out alpha, and take the findings of the run seriously.
 
     alpha is tuned over a base that repels nothing itself, and with tilts that leave proposals as they are, or over a
@@ -267,7 +267,7 @@ class SRMC(Kernel[SRMCState, Any]):
 
 
 def _check_tilt(tilt: Tilt, theta: Array, **found: Array | None) -> None:
-    """Raise for what a tilt of a user's gives in another shape than the history's; it may broadcast without a word."""
+    """Raise if a user's tilt has another shape than the history, with which it may silently broadcast."""
     for name, values in found.items():
         if values is not None and tuple(values.shape) != tuple(theta.shape):
             raise FunctionError(

@@ -1,4 +1,4 @@
-"""The repellence strength that is left out: chosen by what the theory predicts from the warm-up of the base kernel."""
+"""Tuned repellence strength: chosen by the theory's predictions from the warm-up of the base kernel."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,7 +33,7 @@ LEAST_APART, MOST_APART = 1e-4, 1.99
 
 
 class PilotInfo(NamedTuple):
-    """What one step of the pilot did, and the tilt's scores before and after it, (*chains, dim)."""
+    """Info of one step of the pilot, and the tilt's scores before and after it, (*chains, dim)."""
 
     acceptance_probability: Array
     moved: Array
@@ -44,7 +44,7 @@ class PilotInfo(NamedTuple):
 
 
 class Pilot(NamedTuple):
-    """What is known of the chains of each group, past the first part of the warm-up.
+    """Statistics of the chains of each group, after the first part of the warm-up.
 
     Averages: ``mean`` and ``variance`` of the positions, ``square`` of the scores; ``both`` of their product;
     ``x_change``, ``s_change`` and ``both_change``, of the squares and of the product of what a step changes in them,
@@ -74,7 +74,7 @@ class Pilot(NamedTuple):
 
 
 class LowestError(Rule, eq=True):
-    """The alpha with the lowest predicted error of the mean, among those that are taken for safe.
+    """The alpha with the lowest predicted error of the mean, among the values considered safe.
 
     The chains warm up without repellence. From their last steps come, for each coordinate, the variances of position
     and score, and long-run ones by the lag-one autocorrelations. `direction_variance` gives from them the error of
@@ -91,7 +91,7 @@ class LowestError(Rule, eq=True):
     Parameters
     ----------
     exponent : float
-        1 is the paper's threshold (App. D.1.4), and that of `Repellence`.
+        1 is the threshold of the paper (App. D.1.4) and of `Repellence`.
     """
 
     exponent: float = number(default=1.0, gt=0)
@@ -171,7 +171,7 @@ class PowerLawNumbers(NamedTuple):
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Raise HyperparameterError unless alpha can be left out with this schedule."""
+    """Raise HyperparameterError unless alpha can be tuned with this schedule."""
     law = _power_law(schedule)
     one = isinstance(law, PowerLaw) and to_host(law.rho).size == 1
     if one and (to_host(law.rho).reshape(()) < 1 or law.scale > 0.5):

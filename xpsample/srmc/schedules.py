@@ -134,12 +134,12 @@ class Stable(Schedule, FrozenDataclass):
     Parameters
     ----------
     autocorrelation : Autocorrelation
-        Of the base kernel: ``autocorrelation(base)``, or `LangevinAutocorrelation`, `LeapfrogAutocorrelation`,
+        For the base kernel: ``autocorrelation(base)``, or `LangevinAutocorrelation`, `LeapfrogAutocorrelation`,
         `Constant`.
     eigenvalues : array of shape (k,), float, or None
-        Of the target's precision, at least 0. An array is the spectrum; `spectrum` computes it from draws of a pilot
-        run. A number is an upper bound of all eigenvalues. With None each chain keeps its own upper bound, the largest
-        absolute curvature found by power iteration, at one Hessian-vector product a step.
+        Eigenvalues of the target's precision, at least 0. An array is the spectrum; `spectrum` computes it from draws
+        of a pilot run. A number is an upper bound of all eigenvalues. With None each chain keeps its own upper bound,
+        the largest absolute curvature found by power iteration, at one Hessian-vector product a step.
     schedule : Schedule
         What is capped.
     kappa : float
@@ -148,7 +148,7 @@ class Stable(Schedule, FrozenDataclass):
     Notes
     -----
     For `LeapfrogAutocorrelation` and an upper bound past its first resonance (L phi above pi) gamma is 0, the only
-    value that is stable for all eigenvalues below the bound: nothing repels. Give the spectrum, or shorten the
+    value that is stable for all eigenvalues below the bound: nothing repels. Set the spectrum, or shorten the
     trajectories.
     """
 

@@ -130,7 +130,7 @@ class Constant(Autocorrelation, FrozenDataclass):
         return self.at(xp, largest)
 
 
-TUNED_FIRST = "tune it in a run of its own, and pass Constant(c) with the smallest c to Stable"
+TUNED_FIRST = "tune it in a separate run, and pass Constant(c) with the smallest c to Stable"
 
 
 @singledispatch
@@ -148,7 +148,7 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
     Raises
     ------
     HyperparameterError
-        For a kernel with a preconditioner or mass, whose eigendirections are not those of the precision, and for
+        For a kernel with a preconditioner or mass, whose eigendirections differ from the precision's, and for
         kernels that are not registered.
     """
     raise HyperparameterError(

@@ -1,4 +1,4 @@
-"""What a chain shows of its tilt, and when that is too strong."""
+"""Statistics of a chain's tilt, and limits above which it is too strong."""
 
 from typing import Any, NamedTuple
 
@@ -57,7 +57,7 @@ def judge(
     share: float = SHARE,
     least_acceptance: float = LEAST_ACCEPTANCE,
 ) -> list[Finding]:
-    """That the tilt was too strong, that next to nothing was accepted, or that nothing repels, since theta is 0."""
+    """Findings: the tilt was too strong, next to nothing was accepted, or nothing repels, since theta is 0."""
     values = exponent, above, accepted, at_zero, alpha, gamma
     exponent, above, accepted, at_zero, alpha, gamma = (to_host(a) for a in values)
     count = np.size(alpha)

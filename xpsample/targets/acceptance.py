@@ -12,7 +12,7 @@ from xpsample.gradients.choices import Evaluations
 
 
 class Acceptance(ABC):
-    """What stands for ``log pi(x') - log pi(x)``, the same for every kernel that accepts or rejects.
+    """Replacement of ``log pi(x') - log pi(x)``, the same for every kernel that accepts or rejects.
 
     Attributes
     ----------

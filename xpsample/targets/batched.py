@@ -27,7 +27,7 @@ class Rejection(float):
 
 
 class Rejections(threading.local):
-    """How many exceptions stood for a density of 0, in this thread."""
+    """Number of exceptions that meant a density of 0, in this thread."""
 
     count = 0
 
@@ -92,7 +92,7 @@ def batched(
 
 @final
 class Lifted:
-    """What `batched` makes. It can be sent to other processes where the function can be, also as a decorator.
+    """Result of `batched`. It can be sent to other processes where the function can be, also as a decorator.
 
     What is sent has no executor: a worker has no workers of its own.
     """
@@ -116,7 +116,7 @@ class Lifted:
         return self.over(x, tuple(x.shape[:-1]), *data)
 
     def over(self, positions: Tree, chains: tuple[int, ...], *data: Any) -> Array:
-        """What it gives for a tree of arrays ``(*chains, ...)``."""
+        """Value for a tree of arrays ``(*chains, ...)``."""
         if not chains:
             return self._one(positions, *data)
         xp = backend_of(tree.leaves(positions)[0]).xp
@@ -142,7 +142,7 @@ class Lifted:
         return self._as_array(self.of_one(x, *data), x)
 
     def of_one(self, x: Tree, *data: Any) -> Any:
-        """What the function gives for one position."""
+        """Value of the function at one position."""
         try:
             return self.__wrapped__(x, *data)
         except self.rejects:
@@ -157,7 +157,7 @@ class Lifted:
             raise
 
     def _as_array(self, found: Any, x: Tree) -> Array:
-        """What the function gave for a position."""
+        """Value of the function at a position."""
         like = tree.leaves(x)[0]
         REJECTIONS.count += isinstance(found, Rejection)
         if found is None:

@@ -132,7 +132,7 @@ class BoundTarget(ABC):
 
     @abstractmethod
     def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
-        """What `log_ratio` adds to the difference of the points' log densities, ``(*chains)``; None for nothing."""
+        """Term that `log_ratio` adds to the difference of the log densities, ``(*chains)``; None for 0."""
 
     @abstractmethod
     def with_data(self, data: tree.Tree) -> "BoundTarget":

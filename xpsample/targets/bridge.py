@@ -19,7 +19,7 @@ from xpsample.targets.tempered import TemperedTarget
 
 
 def _same(first: Space, last: Space) -> bool:
-    """Whether coordinates mean the same on both spaces, as far as these say what they mean."""
+    """Return whether coordinates mean the same on both spaces, as far as these say what they mean."""
     if isinstance(first, Named) and isinstance(last, Named):
         return (first.names, first.parts) == (last.names, last.parts)
     return first == last or (is_real(first) and is_real(last))
@@ -122,7 +122,7 @@ class BridgedTarget(OnTarget):
 
     @cached_property
     def of_both(self) -> Costs:
-        """What calls of both ends cost: added up once, and not at every step."""
+        """Cost of calls of both ends: added up once, and not at every step."""
         pairs = zip(self.initial.costs, self.target.costs, strict=True)
         return Costs(*(a.plus(b) for a, b in pairs))
 

@@ -1,4 +1,4 @@
-"""Models: a log density of named parameters, each in a space of its own."""
+"""Models: a log density of named parameters, each in its own space."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from xpsample.targets.target import AbstractTarget, Target, check_target
 AUTO = Auto()
 
 OPTIONS = ("data", "gradient", "constrained", "dims", "coords")
-"""What a parameter cannot be called."""
+"""Names that a parameter cannot have."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -110,7 +110,7 @@ class Model(AbstractTarget):
 
     @classmethod
     def of_target(cls, target: Target) -> "Model":
-        """A model by a target in unconstrained coordinates, such as one with derivatives of its own.
+        """A model by a target in unconstrained coordinates, such as one with its own derivatives.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class _OfCoordinates:
 
 
 def check_density(density: Any, chains: Any) -> Array:
-    """What a model's density gave; raise LogDensityError unless it has the shape of the chains."""
+    """Return a model's density; raise LogDensityError unless it has the shape of the chains."""
     if getattr(density, "shape", None) != chains:
         got = tuple(density.shape) if is_array(density) else given(density)
         if density is None:

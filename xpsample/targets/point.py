@@ -8,7 +8,7 @@ from xpsample.gradients.choices import Evaluations
 
 
 class Capability(enum.Flag):
-    """What a target can give, or a kernel needs: a set of flags, not an order."""
+    """Quantities that a target provides, or a kernel needs: a set of flags, not an order."""
 
     NONE = 0
     LOG_DENSITY = enum.auto()

@@ -245,7 +245,7 @@ class PreparedTarget(BoundTarget):
 
 
 def positions_around(space: Space, dim: int) -> int:
-    """How many positions the differences are of."""
+    """Number of positions of the differences."""
     if isinstance(space, Named):
         return space.mirrors
     assert isinstance(space, Discrete)

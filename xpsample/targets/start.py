@@ -1,4 +1,4 @@
-"""Where chains start: random points, spread more widely than the target."""
+"""Initial positions of chains: random points, spread more widely than the target."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -37,7 +37,7 @@ Plain = Callable[[int | tuple[int, ...]], Array]
 
 
 class StartMethod(ABC):
-    """How `start` finds better positions than random ones, such as `Pathfinder`."""
+    """Methods by which `start` improves on random positions, such as `Pathfinder`."""
 
     @abstractmethod
     def starts(self, target: AbstractTarget, plain: Plain, chains: tuple[int, ...], seed: int) -> Array:

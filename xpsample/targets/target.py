@@ -51,7 +51,7 @@ FUNCTIONS = {
 
 
 class AbstractTarget(ABC):
-    """What `sample` takes: anything that can be bound to positions.
+    """Argument `target` of `sample`: anything that can be bound to positions.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class Target(AbstractTarget):
     acceptance: Acceptance = ByDensity()
     constrained: bool = False
     of_coordinates: Functions = field(init=False, repr=False)
-    """What was given, as functions of coordinates ``(*chains, dim)``."""
+    """The arguments as functions of coordinates ``(*chains, dim)``."""
 
     def __post_init__(self) -> None:
         for name, signature in FUNCTIONS.items():

@@ -289,7 +289,7 @@ class Tilted(SameRatioTarget):
         return Point(base.x, density, score, base, differences)
 
     def _tilt(self, base: Point) -> Array:
-        """shift . s(x), less that of the origin, ``(*chains)``."""
+        """shift . s(x), minus its value at the origin, ``(*chains)``."""
         feature = self.tilt.feature(self.target, base)
         if self.origin is not None:
             feature = feature - self.tilt.feature(self.target, self.origin)

@@ -1,1 +1,1 @@
-"""What a run gives: recorders and their results, the trace, its table, diagnosis, plots and conversions."""
+"""Results of a run: recorders and their results, the trace, its table, diagnosis, plots and conversions."""

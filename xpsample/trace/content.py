@@ -99,7 +99,7 @@ class Content(ABC):
 
     @property
     def _known(self) -> dict[str, Any]:
-        """What a diagnosis knows of the run."""
+        """Facts about the run for its diagnosis."""
         return self.metadata.get("diagnosis", {})
 
     def _columns(self) -> tuple[Array | StoredColumns, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What traces become elsewhere: a DataTree, or the InferenceData of an older ArviZ."""
+"""Conversions of traces: a DataTree, or the InferenceData of an older ArviZ."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ def with_walkers(tree: Any, walkers: int) -> Any:
 
 
 def add_prior(tree: Any, prior: Any) -> None:
-    """Give a DataTree the draws of another, those of the prior."""
+    """Add the prior draws of another DataTree to a DataTree."""
     for group, name in (("posterior", "prior"), ("sample_stats", "sample_stats_prior")):
         if group in prior:
             tree[name] = prior[group]
@@ -100,7 +100,7 @@ def add_observations(
     dims: Mapping[str, Any],
     labels: Mapping[str, Sequence[Any]],
 ) -> None:
-    """Give a DataTree groups with a value for each observation; TraceError if a shape does not fit.
+    """Add groups to a DataTree with a value for each observation; TraceError if a shape does not fit.
 
     Each is given as arrays, or None, and the axes ``(draw, *chains)`` of the draws that they were made of; () of what
     was observed. `dims` are names for the axes of observations, and `labels` what the places along an axis are called.

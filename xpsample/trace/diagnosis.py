@@ -17,7 +17,7 @@ from xpsample.trace.trace import Trace
 
 
 def about(kernel: Kernel, space: Space, dim: int, learned: bool = False) -> dict[str, Any]:
-    """Facts about a run that its diagnosis needs beside the results, as JSON values.
+    """Facts about a run that its diagnosis needs besides the results, as JSON values.
 
     Moves are accepted with a `learned` probability where that of the target is whole.
     """

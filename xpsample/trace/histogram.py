@@ -19,7 +19,7 @@ class _Counts(NamedTuple):
 
 
 class Histogram(Recorder, eq=True):
-    """How often every chain was in each state of a discrete space, (*chains, states): memory does not grow.
+    """Count of every chain's visits to each state of a discrete space, (*chains, states): memory does not grow.
 
     The states are the rows of the space's `states`. For spaces of few states: a step costs chains times states.
 

@@ -1,4 +1,4 @@
-"""Plots of a trace, with matplotlib: marginals beside paths, ranks, pairs, and the warm-up."""
+"""Plots of a trace, with matplotlib: marginals next to paths, ranks, pairs, and the warm-up."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ DIVERGENT = "#c0392b"
 
 
 class Plotted(NamedTuple):
-    """What is drawn: draws (draw, chain, column) on the host, what columns are called, and which draws diverged."""
+    """Plotted values: draws (draw, chain, column) on the host, what columns are called, and which draws diverged."""
 
     draws: np.ndarray
     names: tuple[str, ...]
@@ -72,7 +72,7 @@ def select(labels: Sequence[str], names: Sequence[str] | None, most: int) -> lis
 
 
 def plot_trace_dist(shown: Plotted) -> Any:
-    """Each column's marginal, a line for each chain, beside the path of the chains. Divergences are ticks below."""
+    """Each column's marginal, a line for each chain, next to the path of the chains. Divergences are ticks below."""
     draws, names, diverged = shown
     figure, axes = _subplots(len(names), 2, 9.0, 1.7 * len(names) + 0.4)
     chains = _spread_out(draws.shape[1], CHAINS_SHOWN)
@@ -94,7 +94,7 @@ def plot_trace_dist(shown: Plotted) -> Any:
 
 
 def plot_rank(shown: Plotted) -> Any:
-    """The ranks of each chain's draws among those of all chains: even bars where the chains agree.
+    """The ranks of each chain's draws among the draws of all chains: even bars where the chains agree.
 
     Vehtari, Gelman, Simpson, Carpenter and Bürkner, Bayesian Analysis 16 (2021) 667-718, section 4.3.
     """

@@ -1,4 +1,4 @@
-"""Recorders: what a run keeps. Memory grows with the run only for those that keep rows."""
+"""Recorders of a run. Memory grows with the run only for those that keep rows."""
 
 import os
 from abc import abstractmethod
@@ -72,7 +72,7 @@ class Recorder(FrozenDataclass):
 
     @abstractmethod
     def init(self, target: BoundTarget, state: Any) -> Tree:
-        """What it carries from step to step: a tree of arrays, or None."""
+        """Carry from step to step: a tree of arrays, or None."""
 
     @abstractmethod
     def update(self, target: BoundTarget, carry: Tree, state: Any, info: Any) -> tuple[Tree, Tree]:
@@ -80,7 +80,7 @@ class Recorder(FrozenDataclass):
 
     @abstractmethod
     def result(self, target: BoundTarget, carry: Tree, rows: Tree) -> Any:
-        """What the trace shows, from the last carry and the stacked rows."""
+        """Result in the trace, from the last carry and the stacked rows."""
 
 
 class Draws(Recorder, eq=True):
@@ -218,7 +218,7 @@ class Record(Recorder):
 
 
 def check_rows(what: str, function: Callable[..., Any], argument: Any, like: Array) -> Any:
-    """What a recorder's function gives at the start positions: a tree of arrays of their library, not empty."""
+    """Value of a recorder's function at the initial positions: a tree of arrays of their library, not empty."""
     with errors_of_functions(f"the function of {what} failed at the start positions"):
         row = function(argument)
     found = leaves(row)
@@ -246,7 +246,7 @@ def without_store(recorders: tuple[Recorder, ...]) -> tuple[tuple[Recorder, ...]
 
 
 def part_of(recorder: Recorder) -> str:
-    """Where a trace has the result of a recorder, by slash-separated name."""
+    """Name of a recorder's result in a trace, separated by slashes."""
     return recorder.name if recorder.name in ("draws", "statistics") else f"recorded/{recorder.name}"
 
 

@@ -1,4 +1,4 @@
-"""How chains have mixed where no draws are kept: figures of running moments and batch means."""
+"""Mixing of chains without stored draws: figures of running moments and batch means."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +65,7 @@ class Running(NamedTuple):
 def running(
     results: Iterable[Any], names: Callable[[int], Sequence[str]] | None = None, ensembles: bool = False
 ) -> Running | None:
-    """The figures of what `Moments` and `BatchMeans` gave; None without moments, or without draws.
+    """The figures from `Moments` and `BatchMeans`; None without moments, or without draws.
 
     With m chains of mean variance W, whose means have the mean square error V by batch means, the ESS is m W / V.
     ``names(dim)`` are what the coordinates are called. In `ensembles` the chains of the last axis are walkers, and
@@ -103,7 +103,7 @@ def running(
 
 
 def can_tell(recorders: Sequence[Recorder], ess: bool) -> bool:
-    """Whether these recorders give an R-hat, and with `ess` an ESS, too."""
+    """Return whether these recorders yield an R-hat, and with `ess` an ESS, too."""
     needed = (Moments, BatchMeans) if ess else (Moments,)
     return all(any(isinstance(recorder, kind) for recorder in recorders) for kind in needed)
 

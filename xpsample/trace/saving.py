@@ -110,12 +110,12 @@ def zarr3() -> Any:
 
 
 def is_address(where: str) -> bool:
-    """Whether a store is at an address such as ``s3://...`` and not in a folder."""
+    """Return whether a store is at an address such as ``s3://...`` and not in a folder."""
     return "://" in where
 
 
 def read_about(where: str) -> dict[str, Any] | None:
-    """What a store tells of its run; None where there is none. StoreError if it is not ours, or cannot be read."""
+    """Metadata of a store's run; None if there is none. StoreError if it is not ours, or cannot be read."""
     zarr = zarr3()
     with handling(where, "read", READING):
         try:
@@ -130,7 +130,7 @@ def read_about(where: str) -> dict[str, Any] | None:
 
 
 def load_store(where: str) -> tuple[Any, dict[str, Any], dict[str, Any]] | None:
-    """The trace of what a store holds: the structure of its parts, their arrays by name, and the metadata.
+    """Return the trace in a store: the structure of its parts, their arrays by name, and the metadata.
 
     None where it holds no draws; a run may be making it just now.
     """
@@ -209,7 +209,7 @@ def open_datatree(where: str, rows: int) -> Any:
 
 
 def _unpacked(packed: dict[str, Any]) -> dict[str, Any]:
-    """What `_packed` made JSON values of."""
+    """Inverse of `_packed`."""
     return {
         name: np.frombuffer(b64decode(value[2]), value[0]).reshape(value[1]) if isinstance(value, list) else value
         for name, value in packed.items()

@@ -171,7 +171,7 @@ class Summary:
         return f"{self.chains} {kind}{'s' * (self.chains != 1)}{more}"
 
     def _figures(self, group: tuple[int, ...]) -> Iterator[tuple[str, tuple[float, ...], list[str]]]:
-        """Of each row of a group its name, its figures in the order of the columns, and what is bad about it."""
+        """Name, figures (in the order of the columns) and problems of each row of a group."""
         columns = zip(*(getattr(self, name)[group] for name in COLUMNS), strict=True)
         for name, figures in zip(self.names, columns, strict=True):
             _, sd, _, _, _, *sizes = figures
@@ -192,7 +192,7 @@ class Summary:
         return rows
 
     def _bad(self, sd: float, bulk: float, tail: float, rhat: float) -> list[str]:
-        """What is wrong with a row."""
+        """Problems of a row."""
         least = least_ess(self.chains)
         if self.draws < FEWEST_DRAWS:
             return []

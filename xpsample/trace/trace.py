@@ -93,7 +93,7 @@ class Trace(Content):
         return f"Trace(draws={draws}{kept}{about})"
 
     def _repr_html_(self) -> str:
-        """Contents and the table, in a notebook; the table of very many draws takes long, and is left out."""
+        """Contents and the table, in a notebook; the table is omitted for very many draws, since it is slow."""
         elsewhere = self.draws is None or isinstance(self.draws, StoredRows) or "processes" in self.metadata
         shown = self._running is not None if elsewhere else 0 < math.prod(self.draws.shape) <= SHOWN
         return f"<p><code>{escaped(repr(self))}</code></p>" + (self.summary()._repr_html_() if shown else "")

@@ -1,4 +1,4 @@
-"""What repellence does to the error of an estimate: the central limit theorem of SRMC, and predictions from it."""
+"""Effect of repellence on the error of an estimate: the central limit theorem of SRMC, and predictions from it."""
 
 from xpsample.srmc.theory.clt import Linearization as Linearization
 from xpsample.srmc.theory.clt import average_covariance as average_covariance
