@@ -1,4 +1,4 @@
-"""Prints the table of docs/algorithms/srmc.md: errors of means by control variates and by SRMC, beside the plain mean.
+"""Print a table of docs/measurements/2026-11-repellence.md: errors of control variates and of SRMC.
 
 python docs/control_variates.py [runs]     (some minutes)
 """

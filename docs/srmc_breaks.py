@@ -1,4 +1,4 @@
-"""Prints the table of docs/algorithms/srmc.md: how many chains of SRMC break, and its errors beside the base kernel's.
+"""Print a table of docs/measurements/2026-11-repellence.md: chains that break, and errors.
 
 python docs/srmc_breaks.py [chains]     (some minutes)
 """
