@@ -261,7 +261,7 @@ REFUSED = {
         "tunes what is left out",
     ),
     "a short pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=8), "warmup=8 is too short for AIS"),
-    "no pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=0), "warmup=0 tunes nothing"),
+    "no pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=0), "not set, and warmup=0"),
     "unadjusted moves": (lambda: AIS(xps.ULA(), BETAS, approximate=True), "AIS with approximate=True cannot tune"),
     "another rule": (
         lambda: TemperedSMC(xps.MALA(EnergyVariance()), BETAS, moves=1),
