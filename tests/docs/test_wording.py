@@ -6,7 +6,7 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CEILING = 2348
+CEILING = 820
 UNWANTED = re.compile(
     r"\b(?i:take) (?!(?:place|part|care|advantage|long|time|into|a (?:look|while)|some|about|\d|at least|more time)\b)"
     r"|(?:^|[.:;] )Where\b|(?:^|[.] )(?:So|Nor|Of|There,)\b"
@@ -29,7 +29,7 @@ def prose(path):
 
 
 def test_unwanted_phrases_do_not_spread():
-    """The ceiling is the count when this was written, plus 25 for pages in work; lower it as the count falls."""
+    """The ceiling is the count of November 2026 and a few more; lower it as the count falls."""
     paths = [ROOT / "README.md", *(p for d in ("docs", "xpsample", "backends") for p in (ROOT / d).rglob("*"))]
     paths = [p for p in paths if p.suffix in (".md", ".py") and "changelog" not in p.name and "_build" not in p.parts]
     count = sum(len(UNWANTED.findall(line.strip())) for path in paths for line in prose(path))
