@@ -368,6 +368,7 @@ QUICK = (
 """Rows of the first tier."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SICK])
 def test_the_cause_is_first_and_its_advice_works(name):
     sick = SICK[name]()
