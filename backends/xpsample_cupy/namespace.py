@@ -1,7 +1,8 @@
-"""The namespace of array-api-compat, with a `clip` for which the host does not wait."""
+"""The namespace of array-api-compat, with a `clip` for which the host does not wait, and a scatter of minima."""
 
 from typing import Any
 
+import array_api_compat.cupy as compat
 import cupy
 from array_api_compat.cupy import *  # noqa: F403
 from array_api_compat.cupy import __array_namespace_info__
@@ -23,4 +24,4 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
 
 def minimum_at(values: Array, index: Array, updates: Array, /) -> Array:
     """The least of each value (n,) and of the updates whose index names it."""
-    return minimum_by_sort(cupy, values, index, updates)
+    return minimum_by_sort(compat, values, index, updates)

@@ -31,7 +31,9 @@ SCENARIOS["hmc-by-length"] = replace(SCENARIOS["hmc"], kernel=lambda asarray: xp
 
 LOOPS = dict.fromkeys(
     ("hmc-by-length", "mams", "mams-dense-mass", "sr-mams", "srld-thinned", "srld-shared"), "a number"
-) | dict.fromkeys(("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical"), "a condition")
+) | dict.fromkeys(
+    ("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical", "swendsen-wang", "swendsen-wang-potts"), "a condition"
+)
 """What the host waits for in the loops of scenarios; docs/developer/without-a-gpu.md says so of their kernels."""
 
 
