@@ -23,7 +23,8 @@ SCENARIOS["hmc-by-length"] = replace(SCENARIOS["hmc"], kernel=lambda asarray: xp
 OF_LOOPS, OF_FACTORS = "eager_repeat", "step"
 """The functions that wait: for how often a loop goes round; for whether a matrix has a Cholesky factor."""
 
-SEARCHING, MAMS = ("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical"), ("mams", "mams-dense-mass", "sr-mams")
+SEARCHING = ("nuts", "nuts-dense-mass", "sr-nuts", "slice", "elliptical", "swendsen-wang", "swendsen-wang-potts")
+MAMS = ("mams", "mams-dense-mass", "sr-mams")
 THINNED = ("srld-thinned", "srld-shared")
 WAITING = dict.fromkeys((*SEARCHING, *MAMS, "hmc-by-length", *THINNED), OF_LOOPS) | {"svgd-stochastic": OF_FACTORS}
 """Scenarios whose steps wait for the device; docs/developer/without-a-gpu.md says so of their kernels."""

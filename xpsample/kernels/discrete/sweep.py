@@ -91,7 +91,7 @@ class Sweep(MemorylessKernel[Info]):
             swept = take(i, swept)
             return swept._replace(logits=target.differences_at(swept.x, i + 1))
 
-        x = xp.asarray(current.x, copy=True)  # which visits may write into
+        x = current.x + xp.zeros_like(current.x)  # a copy, which visits may write into
         logits, zero = target.differences_at(x, 0), xp.zeros_like(current.log_density)
         none = xp.zeros_like(logits, dtype=xp.bool)
         swept = target.backend.repeat(n - 1, visit, _Swept(x, logits, zero, none[..., 0], none))
