@@ -49,7 +49,7 @@ def kernels() -> list[Call]:
         call(xps.MAMS, on_reals, step_size=STEP_SIZE, length=STEP_SIZE, mass=COVARIANCE),
         call(xps.MCLMC, on_reals, step_size=STEP_SIZE, length=STEP_SIZE, mass=COVARIANCE),
         call(xps.UnderdampedLangevin, on_reals, step_size=STEP_SIZE, friction=STEP_SIZE, mass=COVARIANCE),
-        call(xps.DelayedAcceptance, on_bridges, base=arg(xps.RWM(0.5), NONE), moves=arg(2, COUNT)),
+        call(xps.DelayedAcceptance, on_bridges, base=RWM, moves=arg(2, COUNT)),
         call(xps.SGNHT, on_reals, step_size=STEP_SIZE, friction=STEP_SIZE),
         call(
             xps.PCN,
