@@ -17,7 +17,7 @@ LADDER = tuple(np.linspace(0, 1, 21))
 
 
 class Case(NamedTuple):
-    """A kernel, and what it samples: a "gaussian", also with "walkers", "spins", or "tours" of cities, dim of each.
+    """A kernel, and what it samples: a "gaussian", also with "walkers" or as a "bridge", "spins", or "tours" of cities.
 
     The kernel is made when it is asked for: an older library that lacks one still runs the others.
     """
@@ -36,6 +36,8 @@ class Case(NamedTuple):
             return ising_lattice((dim // 5, 5), 0.3)
         if self.family == "tours":
             return tsp(np.random.default_rng(1).random((dim, 2)), 0.1)
+        if self.family == "bridge":
+            return xps.Bridge(gaussian(dim), gaussian(dim))
         return gaussian(dim)
 
     def start(self, chains: int, dim: int) -> np.ndarray:
@@ -85,6 +87,7 @@ CASES = {
     "mams": Case(lambda: xps.MAMS(0.5, 3.0)),
     "mclmc": Case(lambda: xps.MCLMC(0.5, 3.0)),
     "underdamped": Case(lambda: xps.UnderdampedLangevin(0.2)),
+    "delayed": Case(lambda: xps.DelayedAcceptance(xps.RWM(0.3), 3), "bridge"),
     "sgnht": Case(lambda: xps.SGNHT(0.2)),
     "tempering": Case(lambda: xps.ParallelTempering(xps.RWM(0.3), (1.0, 0.3))),
     "srmc": Case(lambda: xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=xps.Exact())),
