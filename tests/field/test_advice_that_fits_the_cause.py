@@ -7,6 +7,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import XpsampleError
+from xpsample.diagnostics.steps import judge_energy
 from xpsample.diagnostics.tails import judge_tails
 from xpsample.optimize.optimizers import SGD, Adam
 from xpsample.particles.batches import RowBatches
@@ -93,6 +94,18 @@ def test_excursions_of_single_chains_are_no_funnel():
         x0 = np.random.default_rng(seed).standard_t(5, size=(100, 2))
         found += "energy" in kinds(told(target, xps.HMC(0.5, length=2.0), x0, 100, seed=seed))
     assert found <= 1
+
+
+def test_one_excursion_is_told_from_a_walk_of_energies():
+    """Both make the E-BFMI of one of 100 chains small; only a walk makes that of the ranks small, too."""
+    energy = np.random.default_rng(0).normal(size=(100, 100))
+    excursion, walk = energy.copy(), energy.copy()
+    excursion[40:60, 7] += np.concatenate([np.linspace(3, 30, 10), np.linspace(30, 3, 10)])
+    walk[:, 7] = np.cumsum(walk[:, 7])
+    for series in (excursion, walk):
+        assert np.mean(np.diff(series[:, 7]) ** 2) < 0.1 * np.var(series[:, 7])
+    assert judge_energy(excursion) is None
+    assert judge_energy(walk).chains == ((7,),)
 
 
 def test_a_variable_that_is_nearly_certain_is_no_fault():

@@ -7,6 +7,7 @@ import xpsample as xps
 from tests.kernels.support import GAUSSIAN, QUARTIC, noise_of, start, walk
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels.traits import Trait
+from xpsample.targets import LineIntegral
 
 PAIR = xps.Bridge(GAUSSIAN, QUARTIC)
 PRECISION = np.asarray([[2.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 1.5]])
@@ -117,6 +118,37 @@ def test_a_sweep_over_coordinates_is_not():
 def test_a_base_that_is_not_known_to_be_reversible_is_refused(kernel):
     with pytest.raises(CapabilityError, match="its moves are not known to be reversible: use RWM, MALA"):
         xps.DelayedAcceptance(kernel)
+
+
+def test_divergences_on_the_cheap_target_are_counted():
+    """There, and nowhere in the expensive density, proposals beyond 1 are not numbers."""
+    broken = xps.Target(lambda x: np.where(x[..., 0] > 1.0, np.nan, -np.sum(x**2, axis=-1)))
+    with pytest.warns(xps.DiagnosisWarning):
+        trace = xps.sample(
+            xps.Bridge(broken, xps.Target(cheap)), xps.DelayedAcceptance(xps.RWM(2.0)), 0.0 * start(20), 50, seed=1
+        )
+    assert np.sum(trace.statistics["diverged"]) > 100
+
+
+@pytest.mark.parametrize("base", [xps.RWM(1.0), xps.EllipticalSlice()], ids=["RWM", "EllipticalSlice"])
+@pytest.mark.parametrize("end", ["cheap", "expensive"])
+def test_approximate_ratios_are_refused_at_both_ends(base, end):
+    """Log densities of both ends make the ratio, so an acceptance from a score alone would be silently ignored."""
+    inexact = xps.Target(cheap, score=lambda x: -2.0 * x, acceptance=LineIntegral(1))
+    pair = (inexact, xps.Target(expensive)) if end == "cheap" else (xps.Target(expensive), inexact)
+    with pytest.raises(CapabilityError, match="LineIntegral gives their ratios only"):
+        xps.sample(xps.Bridge(*pair), xps.DelayedAcceptance(base), start(4), 10, seed=1)
+
+
+def test_pairs_of_pairs_are_corrected_twice():
+    """Three densities, each dearer than the one before; the draws are those of the last one, within 5 errors."""
+    pair = xps.Bridge(xps.Target(lambda x: 0.6 * cheap(x)), xps.Target(lambda x: 0.8 * cheap(x)))
+    kernel = xps.DelayedAcceptance(xps.DelayedAcceptance(xps.RWM(0.8), 2), 2)
+    x0 = np.random.default_rng(0).multivariate_normal(np.zeros(3), np.linalg.inv(PRECISION), size=400)
+    draws = xps.sample(xps.Bridge(pair, xps.Target(cheap)), kernel, x0, 200, seed=1, progress=False).draws
+    squares = np.mean(np.sum(draws * (draws @ PRECISION), axis=-1), axis=0)  # 3 on average, of each chain
+    assert abs(np.mean(squares) - 3) < 5 * np.std(squares) / 20
+    assert np.std(squares) / 20 < 0.1
 
 
 def test_what_else_is_refused():

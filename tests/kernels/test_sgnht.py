@@ -40,17 +40,19 @@ def test_by_hand(library):
             np.testing.assert_allclose(positions[t, chain], at, rtol=1e-9, atol=1e-12)
 
 
-def test_without_friction_the_noise_is_that_of_a_free_diffusion(library):
+@pytest.mark.parametrize("xi", [0.0, 4e-4])
+def test_with_hardly_any_friction_the_noise_is_that_of_a_free_diffusion(library, xi):
     """At xi = 0 the variance of the Ornstein-Uhlenbeck step is 2 A h; the formula divides 0 by 0 there."""
     target = xps.Target(None, score=lambda x: 0.0 * x).prepare(library.array(np.zeros((1, 1))), xps.SGNHT(1).requires)
     kernel = xps.SGNHT(0.1, friction=0.5)
     state = kernel.init(target, library.array(np.zeros((1, 1))))
     # the momentum 1 leaves xi as it is in the first half step
-    state = state._replace(momentum=library.array([[1.0]]), friction=library.array([0.0]))
+    state = state._replace(momentum=library.array([[1.0]]), friction=library.array([xi]))
     new, _ = kernel.step(target, state, {"momentum": library.array([[2.0]])})
-    p = 1.0 + math.sqrt(2 * 0.5 * 0.1) * 2.0
-    np.testing.assert_allclose(library.host(new.momentum), [[p]], rtol=1e-12)
-    np.testing.assert_allclose(library.host(new.friction), [0.05 * 0.25 * (p * p - 1)], rtol=1e-12)
+    variance = 2 * 0.5 * 0.1 * (1 - xi * 0.1)  # to first order
+    p = math.exp(-0.1 * xi) + math.sqrt(variance) * 2.0
+    np.testing.assert_allclose(library.host(new.momentum), [[p]], rtol=1e-8)
+    np.testing.assert_allclose(library.host(new.friction), [xi + 0.05 * 0.25 * (p * p - 1)], rtol=1e-7)
 
 
 def test_noisy_scores_do_not_change_the_variance():

@@ -370,7 +370,7 @@ INSIDE = [
     (PositiveOrdered(2), [0.5, 0.6]),
     (Simplex(3), [0.2, 0.3, 0.5]),
     (UnitVector(2), [0.6, -0.8]),
-    (ZeroSum(3), [1e5, 1e-3, -100000.001]),
+    (ZeroSum(3), [1e5, 0.3, -100000.3]),
     (CorrelationCholesky(2), CHOLESKY),
     (CovarianceCholesky(2), [[2.0, 0.0], [-3.0, 0.1]]),
 ]

@@ -52,7 +52,7 @@ class Counter:
         )
 
     def _counting_variables(self, space: Any, function: Callable[..., Any] | None) -> Any:
-        """Those of all variables together count as the differences of all moves do."""
+        """Count the differences of all variables together as one call of the differences of all moves."""
 
         def counting(x: Any, i: Any, *args: Any) -> Any:
             assert function is not None

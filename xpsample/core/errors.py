@@ -14,7 +14,7 @@ def entry(name: str, page: str = "troubleshooting") -> str:
 
 
 def unended(error: BaseException) -> str:
-    """Text of an error, without a full stop at its end: the text of ours around it has its own."""
+    """Text of an error, without a full stop at its end: the surrounding text adds one."""
     return str(error).rstrip(". \n")
 
 

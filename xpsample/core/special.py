@@ -118,7 +118,7 @@ def minimum_at(xp: Any, values: Array, index: Array, updates: Array) -> Array:
 
 
 def minimum_by_sort(xp: Any, values: Array, index: Array, updates: Array) -> Array:
-    """As `minimum_at`, where a library has nothing better: sorted by where they go, the least update comes first."""
+    """Do `minimum_at` by sorting, for labels from 0 to n, if a library has no scatter of minima."""
     n = values.shape[0]
     places = xp.cumulative_sum(xp.ones_like(index)) - 1
     ordered = xp.sort(index * (n + 1) + xp.astype(updates, index.dtype))

@@ -165,8 +165,8 @@ def _judge_draws(
 ) -> tuple[list[Finding | None], list[Finding]]:
     """Findings of the coarse pass, and of the figures.
 
-    Chains that never moved are in no mode, nor are those of a step size, not tuned, at which nearly nothing is
-    accepted. Groups of chains that never moved are left out.
+    Chains that never moved are in no mode, nor are chains whose set step size has nearly nothing accepted. Groups
+    of chains that never moved are omitted.
     """
     categorical, tilted, advice = known.get("categorical", False), known.get("tilted", False), Advice.of(known)
     optimum = known.get("optimal_acceptance")

@@ -41,7 +41,7 @@ class Finding:
         ``"growth"``, ``"transient"``, ``"acceptance"``, ``"energy"``, ``"training"``, ``"tilt"``,
         ``"tilt_acceptance"``, ``"tilt_idle"``, ``"ladder"``, ``"round_trips"``, ``"few_draws"``, ``"batches"``,
         ``"annealing"``, ``"weights"``, ``"moves"``, ``"paths"``, ``"heat"``, ``"behind"``, ``"warmup"``,
-        ``"restart"``, ``"until"``, or that of a recorder's own.
+        ``"restart"``, ``"until"``, or the kind of a recorder's finding.
     what : str
         What was found.
     value : float

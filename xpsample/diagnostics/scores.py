@@ -92,6 +92,6 @@ def _where(
         "score",
         f"the score is not the gradient of the log density{said}",
         float(len(wrong)),
-        "fix its signs, factors and order, or leave it out; sample(..., check=True) compares both before a run",
+        "fix its signs, factors and order, or omit the score; sample(..., check=True) compares both before a run",
         tuple(name for name, _, _ in wrong),
     )

@@ -99,9 +99,9 @@ def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
 def judge_energy(energy: np.ndarray) -> Finding | None:
     """The energy's Bayesian fraction of missing information, E-BFMI, of all chains and of each: (draw, *chains).
 
-    The logarithm of that of n draws has a standard deviation of 2 / sqrt(n) about that of 1 of a normal target, and of
-    up to 3 / sqrt(n) where tails are those of Student's t with 5 degrees of freedom. One excursion into a tail makes a
-    chain's small, too, but not that of the ranks of its energies, by which single chains are judged.
+    The logarithm of the E-BFMI of n independent draws has a standard deviation of 2 / sqrt(n) for a normal target, and
+    of up to 3 / sqrt(n) for Student's t with 5 degrees of freedom. One excursion into a tail makes a chain's E-BFMI
+    small, too, but not the E-BFMI of the ranks of its energies, by which single chains are judged.
     """
     if energy.shape[0] < FEWEST_DRAWS:
         return None

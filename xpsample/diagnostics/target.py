@@ -284,8 +284,8 @@ class Judged(NamedTuple):
 
 
 def judge_target(target: BoundTarget, draws: Array, kinds: set[str], names: Sequence[str]) -> Judged:
-    """Judge the score at the draws, and the log density around them, between modes and far out, if findings of some
-    kinds ask for it."""
+    """Judge the score at the draws and, for findings of some kinds, the log density around them, between modes and in
+    the tails."""
     one_mode, n = False, draws.shape[0]
     rows = np.stack([to_host(draws[int(i), ...]) for i in np.linspace(n // 2, n - 1, min(64, n - n // 2)).astype(int)])
     like, judged, count = draws[-1, ...], [], 0

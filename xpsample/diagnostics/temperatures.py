@@ -31,7 +31,7 @@ def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> li
     if worst > MOST_REJECTED:
         advice = "leave betas out, or give Ladder(...), to have them tuned"
         if total > MOST_REJECTED * (rungs - 1):  # the barrier may be far above what so few rungs can show
-            advice = f"take {2 * rungs} rungs or more, such as by Ladder(rungs={2 * rungs})"
+            advice = f"use {2 * rungs} rungs or more, such as by Ladder(rungs={2 * rungs})"
         what = f"neighbours on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst"
         found.append(Finding("ladder", what, worst, advice))
     if (trips := float(np.mean(round_trips))) < 1:
@@ -108,7 +108,7 @@ total variation between the draws and the target is 0.9 to 3 times as large."""
 
 
 def judge_rejections(rejected: np.ndarray) -> list[Finding]:
-    """Whether an accept step would reject many moves of a kernel on a discrete space that accepts all, (*chains)."""
+    """Check how many moves of an unadjusted kernel on a discrete space an accept step would reject, (*chains)."""
     known = rejected[np.isfinite(rejected)]
     if not known.size or not np.mean(known) > MOST_UNADJUSTED:
         return []

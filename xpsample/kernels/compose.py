@@ -90,7 +90,7 @@ def check_given(owner: str, base: Kernel) -> None:
     if missing:
         raise HyperparameterError(
             f"{owner} cannot tune its base kernel's hyperparameters ({', '.join(missing)}), since its target changes "
-            "from step to step. Set them, such as to those of trace.kernel after a run on the target itself."
+            "from step to step. Set them, such as to the values in trace.kernel after a run on the target itself."
         )
 
 

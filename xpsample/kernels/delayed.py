@@ -16,9 +16,9 @@ from xpsample.targets.point import Capability, Point
 
 
 class DelayedState(NamedTuple):
-    """The point of the expensive target, with those of both in its ``base``, and the state of the kernel inside.
+    """Point of the expensive target, with the points of both targets in its ``base``, and state of the inner kernel.
 
-    The position of the kernel inside may be a rejected one: each step sets it.
+    The inner kernel's position may be a rejected proposal: each step sets it.
     """
 
     point: Point
@@ -35,7 +35,7 @@ class DelayedAcceptance(Kernel[DelayedState, Info]):
     Parameters
     ----------
     base : Kernel
-        A reversible kernel with all hyperparameters set, such as those of ``trace.kernel`` after a run on the cheap
+        A reversible kernel with all hyperparameters set, such as ``trace.kernel`` of a run on the cheap
         target: `RWM`, `PCN`, `IndependentMH`, `EllipticalSlice`, `MALA` or `HMC(step_size, steps)`, and on discrete
         spaces `SingleFlip`, `LocallyBalanced`, `GWG`, `DMALA` or `TwoOpt`.
     moves : int
@@ -53,9 +53,9 @@ class DelayedAcceptance(Kernel[DelayedState, Info]):
 
     Notes
     -----
-    The acceptance probability of a run is that of the expensive density. With one move this is the method of Christen
-    and Fox (2005), with more the surrogate transitions of Liu (2001). Tails of pi* that are lighter than those of pi
-    make chains stick there: choose a cheap target that is rather too wide.
+    The acceptance probability of a run refers to the expensive density. With one move this is the method of Christen
+    and Fox (2005), with more the surrogate transitions of Liu (2001). If pi* has lighter tails than pi, chains stick in
+    the tails: prefer a cheap target that is too wide.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class DelayedAcceptance(Kernel[DelayedState, Info]):
 
     @declared
     def requires(self) -> Capability:
-        return self.base.requires | Capability.LOG_DENSITY | Capability.OF_INITIAL
+        return self.base.requires | Capability.LOG_DENSITY | Capability.DENSITY_RATIO | Capability.OF_INITIAL
 
     @declared
     def traits(self) -> Trait:

@@ -49,7 +49,7 @@ def following(owner: str, kernel: Kernel) -> Kernel:
         if not isinstance(rule, FollowingRule):
             raise HyperparameterError(
                 f"{owner} cannot tune {type(kernel).__name__}.{name} by {type(rule).__name__}, which requires a fixed "
-                "target. Set a value, such as that of trace.kernel after a run on the target itself."
+                "target. Set a value, such as trace.kernel's after a run on the target itself."
             )
     return AdaptedKernel(kernel, PACE, pooled=True, following=True) if rules else kernel
 

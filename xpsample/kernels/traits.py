@@ -54,7 +54,7 @@ ADJUSTED = MEMORYLESS | Trait.INVARIANT | Trait.STAYS_INSIDE
 """Traits of a kernel that accepts or rejects, or draws from conditional distributions: RWM, HMC, Gibbs, ..."""
 
 REVERSIBLE = ADJUSTED | Trait.REVERSIBLE
-"""Of a kernel whose single move satisfies detailed balance: RWM, MALA, HMC, ..."""
+"""Traits of a kernel whose single move satisfies detailed balance: RWM, MALA, HMC, ..."""
 
 UNADJUSTED = MEMORYLESS | Trait.TAKES_ESTIMATES | Trait.DRIFTS
 """Traits of a kernel that moves along the score and accepts every move: ULA, UnderdampedLangevin, ..."""

@@ -29,5 +29,5 @@ class Bonds(NamedTuple):
     number: int
 
     def times(self, beta: Any) -> "Bonds":
-        """Those of a power of the density; beta has two axes of length 1 behind those of the chains."""
+        """Return the bonds of a power of the density; beta has two axes of length 1 after the chain axes."""
         return self._replace(gains=beta * self.gains, field=beta * self.field)

@@ -91,7 +91,7 @@ class BoundTarget(ABC):
         return self._differences_at(x, i)
 
     def sweep_cost(self, x: Array) -> Evaluations:
-        """What `differences_at` costs of every variable once."""
+        """Cost of `differences_at` for every variable once."""
         return self._sweep_cost(x)
 
     def bonds(self) -> Bonds:

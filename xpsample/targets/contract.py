@@ -253,7 +253,7 @@ def check_point(target: BoundTarget, point: Point, x: Array) -> None:
 
 
 def check_differences_at(target: BoundTarget, x: Array) -> None:
-    """Raise LogDensityError unless the user's ``differences_at`` of the last variable are those of the log density."""
+    """Raise LogDensityError unless the user's ``differences_at`` of the last variable agree with the log density."""
     assert isinstance(target.space, Discrete)
     last = target.space.variables(x.shape[-1]) - 1
     found, expected = target.differences_at(x, last), BoundTarget._differences_at(target, x, last)
@@ -270,7 +270,7 @@ def check_differences_at(target: BoundTarget, x: Array) -> None:
 
 
 def check_bonds(target: BoundTarget, x: Array) -> None:
-    """Raise unless the bonds are a ferromagnet's, and give the changes of the log density from x to other positions."""
+    """Raise unless the bonds are a ferromagnet's, and agree with changes of the log density."""
     space = target.space
     assert isinstance(space, Discrete)
     neighbours, bond, gains, field = (to_host(part) for part in target.bonds()[:4])

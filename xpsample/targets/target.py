@@ -116,7 +116,7 @@ class Target(AbstractTarget):
         differs from x in one variable, minus that at x, ``(*chains, dim) -> (*chains, variables, choices - 1)``, in the
         order of `Discrete.move`. Evaluated at all those positions when not given.
     differences_at : callable, optional
-        ``differences_at(x, i)`` or ``differences_at(x, i, data)``: those of variable i alone,
+        ``differences_at(x, i)`` or ``differences_at(x, i, data)``: the differences of variable i,
         ``(*chains, choices - 1)``, for `Sweep`. They need the neighbors of i only, where `log_density` needs all
         variables. i is an integer or a 0-d array of one: use it in arithmetic and to index arrays.
     bonds : callable, optional

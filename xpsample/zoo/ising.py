@@ -107,7 +107,7 @@ def ising_couplings(
     Returns
     -------
     Target
-        With score, hvp, differences and those of one variable.
+        With score, hvp, differences, and differences of one variable.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def neighbours_of(i: Any, shape: tuple[int, ...], periodic: bool) -> list[tuple[
 
 
 def lattice_bonds(shape: tuple[int, ...], periodic: bool, gain: float, field: Array) -> Bonds:
-    """The bonds of a lattice, by arithmetic: that of site i and the next one along axis a has number a sites + i."""
+    """Bonds of a lattice, by arithmetic: the bond of site i and the next along axis a has number a sites + i."""
     xp, sites = array_namespace(field), math.prod(shape)
     i = xp.arange(sites, dtype=xp.int32, device=device_of(field))
     pairs = neighbours_of(i, shape, periodic)

@@ -126,7 +126,7 @@ class DMALA(MemorylessKernel[Info]):
 
 
 class DULAState(NamedTuple):
-    """Where the chains are, which of them have left the finite numbers, and what `DMALA` would reject, (*chains).
+    """Positions, chains that have left the finite numbers, and the share that `DMALA` would reject, (*chains).
 
     ``rejected`` is a mean over about the last `LAST` steps, of probabilities from the score alone.
     """
@@ -136,7 +136,7 @@ class DULAState(NamedTuple):
     rejected: Array
 
     def findings(self) -> list[Finding]:
-        """Whether the steps are so long that the chains are far from the target."""
+        """Check whether long steps keep the chains far from the target."""
         return judge_rejections(to_host(self.rejected)[~to_host(self.frozen)])
 
 
@@ -180,8 +180,8 @@ class DULA(Kernel[DULAState, Info]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "DULA needs a step_size: it accepts every move, so no warm-up can tune it. Start from that of a DMALA "
-                "with few rejections: sample(target, DMALA(StepSize(0.95)), ...).kernel.step_size"
+                "DULA needs a step_size: it accepts every move, so no warm-up can tune it. Start with the step size "
+                "of a DMALA with few rejections: sample(target, DMALA(StepSize(0.95)), ...).kernel.step_size"
             )
 
     def init(self, target: BoundTarget, x: Array) -> DULAState:
@@ -197,7 +197,7 @@ class DULA(Kernel[DULAState, Info]):
         moves = langevin_moves(target, current, self.step_size, 0.5)
         choice = choose_or_stay(xp, moves, noise["proposal"][..., : moves.shape[-2]])
         new = target.evaluate(space_of(target).move(xp, current.x, choice))
-        # The trapezoidal rule stands for the difference of the log densities, exact for those that are quadratic.
+        # The trapezoidal rule replaces the difference of the log densities. It is exact for quadratic ones.
         way = target.as_floating(new.x) - target.as_floating(current.x)
         log_ratio = 0.5 * xp.sum((current.score + new.score) * way, axis=-1)
         log_ratio = log_ratio + _log_proposal_ratio(target, new, moves, choice, self.step_size, 0.5)

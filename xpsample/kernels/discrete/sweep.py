@@ -1,4 +1,4 @@
-"""Sweeps of Metropolis or of the heat bath: one variable after the other, each by what its neighbors say."""
+"""Sweeps of Metropolis or of the heat bath: one variable after the other, each given its neighbors."""
 
 from typing import Any, ClassVar, NamedTuple
 

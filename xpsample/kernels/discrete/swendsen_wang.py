@@ -21,10 +21,10 @@ class SwendsenWang(MemorylessKernel[Info]):
 
     A bond between equal values is closed with probability ``1 - exp(-gain)``, where the gain is what the log density
     gains by their being equal. All variables that closed bonds join get one new value, drawn uniformly. At and below
-    the critical temperature, where single moves take very long to turn a domain over, a few steps do.
+    the critical temperature, where single moves rarely turn a domain over, a few steps do.
 
     In a field, each variable is held with probability ``1 - exp(-(h(x) - min h))``, and clusters with a held variable
-    keep their value. With a strong field most of them do: take `Sweep` there.
+    keep their value. With a strong field most clusters do; use `Sweep` then.
 
     Needs a target that states its bonds: `ising_lattice`, `ising_couplings` and `potts` do, or ``Target(bonds=...)``.
 
@@ -73,7 +73,7 @@ class SwendsenWang(MemorylessKernel[Info]):
         surplus = pick(xp, weights, index) - xp.min(bonds.field, axis=-1)
         held = noise["held"][..., :n] < -xp.expm1(-surplus)
 
-        # A label is the number of a variable, from 1 to n; those of held variables are 0, and n changes nothing.
+        # A label is the number of a variable, from 1 to n; held variables have label 0, and n changes nothing.
         def spread(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             labels, _ = carry
             least = xp.min(xp.where(closed, _around(xp, labels, bonds.neighbours), n), axis=-1)
@@ -114,7 +114,7 @@ def _named(xp: Any, labels: Array) -> Array:
 
 
 def _at_named(xp: Any, labels: Array, named: Array, heard: Array, first: Array) -> Array:
-    """The least of each variable's label and of what those that name it have heard, ``(*chains, variables)``."""
+    """Minimum of each variable's label and the labels received by variables that name it, ``(*chains, variables)``."""
     flat = xp.reshape(named, (-1,))
     found = minimum_at(xp, xp.reshape(labels, (-1,)), first + flat, xp.reshape(heard, (-1,)))
     return xp.reshape(found, labels.shape)
