@@ -338,6 +338,15 @@ def test_an_interval_keeps_the_digits_at_its_bounds():
         assert value[0] == np.float32(low) and value[-1] == np.float32(high)
 
 
+def test_a_sum_of_large_numbers_is_zero_up_to_their_rounding():
+    """And not up to that of numbers near 1, in float32."""
+    z = 1e5 * np.random.default_rng(0).standard_normal((20, 49)).astype(np.float32)
+    value, _ = ZeroSum(50).constrain(numpy_xp, z)
+    assert np.max(np.abs(np.sum(value, axis=-1))) > 1e-3
+    assert ZeroSum(50).contains(numpy_xp, value).all()
+    assert not ZeroSum(50).contains(numpy_xp, value + np.float32(100.0)).any()
+
+
 def test_where_there_is_no_direction_there_is_no_value():
     with np.errstate(invalid="ignore"):
         value, log_jacobian = UnitVector(3).constrain(numpy_xp, np.zeros(3))
@@ -370,7 +379,7 @@ INSIDE = [
     (PositiveOrdered(2), [0.5, 0.6]),
     (Simplex(3), [0.2, 0.3, 0.5]),
     (UnitVector(2), [0.6, -0.8]),
-    (ZeroSum(3), [1e5, 0.3, -100000.3]),
+    (ZeroSum(3), [1e5, 1e-3, -100000.001]),
     (CorrelationCholesky(2), CHOLESKY),
     (CovarianceCholesky(2), [[2.0, 0.0], [-3.0, 0.1]]),
 ]
