@@ -95,7 +95,7 @@ def score_of_another_coordinate():
 @row
 def score_without_one_coordinate():
     wrong = scaled(lambda x: -x / SCALE**2 * np.array([1.0, 0.0, 1.0]))
-    return Sick("score", "leave it out", Run(wrong, xps.HMC(), normal(3)), Run(RIGHT, xps.HMC(), normal(3)))
+    return Sick("score", "omit the score", Run(wrong, xps.HMC(), normal(3)), Run(RIGHT, xps.HMC(), normal(3)))
 
 
 @row
