@@ -38,6 +38,7 @@ def failed(kernel):
     return {check: outcome.detail for check, outcome in outcomes.items() if outcome.passed is False}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [of_blackjax, of_numpyro])
 def test_they_pass_the_suite(kernel):

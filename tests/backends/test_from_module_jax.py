@@ -81,6 +81,7 @@ def posterior(module, prior=ONE, **settings):
     return from_module.model(module, log_likelihood, prior=prior, data=(X, Y), **settings)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", MAKES)
 def test_density_is_that_of_each_chains_module(kind):
     make = MAKES[kind]
@@ -184,6 +185,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_as_networks_of_trainings_targets_and_energy_models(form, tmp_path):
     network, start = form()
@@ -204,6 +206,7 @@ def energy(network):
     return lambda x, parameters: -(network(x, parameters) ** 2).sum(-1) - 0.5 * (x * x).sum(-1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_checkpoints_and_files_keep_trees_of_a_library(form, tmp_path):
     network, start = form()

@@ -38,7 +38,7 @@ def lowered(monkeypatch):
     return texts
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", [n if n in FIRST_TIER else pytest.param(n, marks=pytest.mark.slow) for n in SCENARIOS])
 def test_programs_are_lowered_for_cuda(lowered, name):

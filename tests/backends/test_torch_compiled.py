@@ -84,6 +84,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("target", [gaussian, banana])
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -83,7 +83,7 @@ def assert_same(there, here):
         assert torch.equal(torch.nan_to_num(leaf.held), torch.nan_to_num(here[path])), path
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [n if n in FIRST_TIER else pytest.param(n, marks=pytest.mark.slow) for n in SCENARIOS])
 def test_steps_stay_on_the_device_and_wait_where_the_table_says(in_loops, name):
     with lookalike.elsewhere() as put:

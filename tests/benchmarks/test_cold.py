@@ -12,7 +12,7 @@ from asv_benchmarks.peers.cold_cases import MODELS, ColdCase  # noqa: E402
 from xpsample.zoo.logistic import german_credit  # noqa: E402
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("model", cold.MODELS)
 def test_a_density_of_many_positions_is_that_of_each(model, data_folder):
     x = ColdCase(model, 4).start(0)

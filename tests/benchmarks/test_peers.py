@@ -44,7 +44,7 @@ def test_the_densities_are_the_librarys(name, problem):
         np.testing.assert_allclose(to_host(found), expected, rtol=2e-4, atol=2e-3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [

@@ -24,6 +24,7 @@ def test_the_ways_give_one_posterior():
     np.testing.assert_allclose(means[0], means[2], atol=0.12)
 
 
+@pytest.mark.release
 def test_it_prints_a_row_for_each_way(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["refits", "--fits", "2"])
     refits.main()

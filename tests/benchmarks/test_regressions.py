@@ -46,6 +46,7 @@ def test_copies_of_the_state_at_each_step_are_caught(edited):
     assert slower(found) == {"numpy-mala-1"}
 
 
+@pytest.mark.release
 def test_rows_that_are_copied_at_each_block_are_caught(edited):
     written = "tree.map(lambda buffer, *"
     copied = f"buffers = tree.map(lambda a: a.copy(), buffers)\n        {written}"

@@ -163,7 +163,7 @@ def test_random_trees_give_the_same_chain_elsewhere(library, composition, few):
     same_elsewhere(library, *composition, few)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @ELSEWHERE
 @seed(21)
 @settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -42,6 +42,7 @@ def test_nuts_passes():
     assert outcome("nuts", nuts.NUTS(0.6, max_depth=4)).passed
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("fault", NUTS_TWINS)

@@ -2,13 +2,14 @@
 
 import pytest
 
+from tests.conftest import LIBRARIES
 from xpsample.conformance import CHECKS, reference, run_check, scenarios
 from xpsample.conformance.cli import run as run_command
 from xpsample.core.devices import DeviceDtype
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 BIT_FOR_BIT = {"driven = eager", "resume exact", "alpha 0 = base"}
-"""Of these, which do not turn on the precision, the tests make those of float64 only: on JAX each compiles anew."""
+"""Checks that do not depend on the precision: tests make them in float64, on JAX in float32, where all kernels run."""
 
 
 COMPILED_FIRST = ("rwm", "mala", "hmc", "sr-mala", "srld")
@@ -19,20 +20,47 @@ LEFT = ("ensemble", "ensemble-de", "elliptical", "slice")
 """Those that the first tier leaves out: there they have steps by hand alone."""
 
 
-def kernels():
-    """All scenarios by name; those of the first tier on array-api-strict, torch and JAX are marked.
+EVERY = 5
+"""Of the cases that compile for seconds and repeat another one's claim, --full runs every fifth and --release all."""
 
-    These are the first one of every kernel, and of the wrappers one of each kind; on JAX a few of these. Other settings
-    of a kernel, and other bases of a wrapper, run there on NumPy.
+
+def marks(number, name, place):
+    """The tier of a scenario on one library in one dtype.
+
+    The first scenario of every kernel, and one wrapper of each kind, run in the first tier on NumPy, torch and
+    array-api-strict, and in --full on JAX in its default, float32. Other settings of a kernel and other bases of a
+    wrapper run on NumPy and torch. Of all other cases, --full runs every fifth.
     """
+    library, dtype = place
+    first = name in FIRST
+    if name in LEFT:
+        yield pytest.mark.slow
+    else:
+        also = ("torch", "jax") if name in COMPILED_FIRST else ("torch",)
+        yield pytest.mark.first_tier(*also) if first else pytest.mark.numpy_first
+    on_strict = first and name not in LEFT and dtype == "float64"
+    on_jax = first and (dtype == "float32" or name in COMPILED_FIRST)
+    if not {"array_api_strict": on_strict, "jax": on_jax}.get(library, True) and number % EVERY:
+        yield pytest.mark.release
+
+
+def first_of_kinds():
+    """The first scenario of every kernel, and of the wrappers one of each kind."""
     seen = set()
     for name, scenario in SCENARIOS.items():
         kind = type(scenario.kernel(reference().array))
-        first = name in ("sr-mala", "srld") or (scenario.base is None and kind not in seen)
+        if name in ("sr-mala", "srld") or (scenario.base is None and kind not in seen):
+            yield name
         seen.add(kind)
-        on = ("torch", "jax") if name in COMPILED_FIRST else ("torch",)
-        early = pytest.mark.first_tier(*on) if first else pytest.mark.numpy_first
-        yield pytest.param(name, marks=pytest.mark.slow if name in LEFT else early)
+
+
+FIRST = set(first_of_kinds())
+PLACES = [(library, dtype) for library in LIBRARIES for dtype in ("float32", "float64")]
+CASES = [
+    pytest.param(name, place, id=f"{'-'.join(place)}-{name}", marks=tuple(marks(i + j, name, place)))
+    for i, name in enumerate(SCENARIOS)
+    for j, place in enumerate(PLACES)
+]
 
 
 def made(check, device):
@@ -44,7 +72,7 @@ def made(check, device):
     if check == "resume exact" and device.backend.name == "array_api_strict":
         return False
     if check in BIT_FOR_BIT:
-        return device.dtype == "float64"
+        return (device.dtype == "float32") == (device.backend.name == "jax")
     return check != "invariant" or device.dtype == "float32" or device.backend is reference().backend
 
 
@@ -53,7 +81,7 @@ def place_of(library):
     return DeviceDtype(library.backend, library.name, library.device, library.dtype)
 
 
-@pytest.mark.parametrize("name", list(kernels()))
+@pytest.mark.parametrize(("name", "typed_library"), CASES, indirect=["typed_library"])
 def test_kernel_conforms(name, typed_library):
     device = place_of(typed_library)
     checks = [check for check in CHECKS if made(check, device)]

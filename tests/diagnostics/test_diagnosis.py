@@ -336,7 +336,7 @@ def test_findings_are_those_of_numpy(library):
     assert len(warned) == len(ours.diagnose()) > 2
 
 
-@pytest.mark.parametrize("kernel", [xps.HMC(0.5, 6), pytest.param(xps.NUTS(0.5), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kernel", [xps.HMC(0.5, 6), pytest.param(xps.NUTS(0.5), marks=pytest.mark.release)])
 def test_energies_of_hamiltonian_kernels_tell_heavy_tails(kernel):
     """50 Cauchy coordinates: the energy spreads far wider than the 5 by which fresh momenta change it."""
     x0 = np.random.default_rng(0).normal(size=(4, 50))

@@ -43,6 +43,7 @@ def test_a_model_has_at_most_40_lines(page: Path) -> None:
     assert len([line for line in code.splitlines() if line.strip()]) <= 40
 
 
+@pytest.mark.sampled(3)
 @by_name
 def test_density_and_score_on_every_library(page: Path, library) -> None:
     """At starts of the model; NumPy and array-api-strict borrow the scores, and the densities are their own."""

@@ -43,6 +43,7 @@ def rotated(dim=20):
     return target, lambda n: rng.normal(size=(n, dim)) @ (axes * np.sqrt(variances)).T
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kernel", [xps.MALA(), xps.RWM(), xps.Slice()], ids=lambda k: type(k).__name__)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])

@@ -48,6 +48,7 @@ TARGETS = {
 KERNELS = {"RWM": xps.RWM(0.5), "SRMC": xps.SRMC(xps.RWM(0.5), 0.1)}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.first_cases(16)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("way", WAYS)
@@ -116,9 +117,10 @@ TUNED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
 @pytest.mark.first_tier
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize("kernel", TUNED.values(), ids=TUNED)
 def test_the_kernel_of_a_file_is_the_tuned_one(tmp_path, kernel, name):

@@ -61,7 +61,7 @@ def is_refused(where, right):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.release)])
 def test_no_changed_character_of_the_metadata_changes_what_loads(written, tmp_path, every):
     where, right = tmp_path / "run.zarr", told(written)
     shutil.copytree(written, where)

@@ -189,6 +189,7 @@ def test_steps_that_are_too_large_end_no_run(make, torch):
     assert trace.run_statistics.evaluations["raised"] * 15 >= diverged  # a trajectory evaluates several positions
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::xpsample.core.errors.DivergenceWarning")
 @pytest.mark.parametrize("seed", range(3))

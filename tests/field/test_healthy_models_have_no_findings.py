@@ -24,6 +24,7 @@ def test_healthy_models(model):
     check(model(), 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("model", [*QUICK, *SLOW], ids=lambda model: model.__name__)

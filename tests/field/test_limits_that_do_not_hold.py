@@ -139,6 +139,7 @@ def test_a_second_signal_before_the_first_step_is_made():
 # ---- single steps ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.first_cases(1)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("seed", [3, xps.Portable(3)], ids=["native", "portable"])

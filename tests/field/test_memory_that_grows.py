@@ -93,7 +93,7 @@ print(resident() - before)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_runs_on_jax_with_new_functions_and_data_keep_no_memory():
     """At most 10 MB more after another 100 runs, of which kept traces would take 30 and kept programs 500."""

@@ -20,6 +20,7 @@ MODES = {
 KERNELS = {"RWM": lambda: xps.RWM(0.5), "HMC": lambda: xps.HMC()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kernel", ["RWM", pytest.param("HMC", marks=pytest.mark.slow)])

@@ -269,6 +269,7 @@ def check(way, kernel, library):
     assert np.abs(first - expected).max() > 0.1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.first_cases(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_with_a_random_walk_on_jax(way):
@@ -281,7 +282,7 @@ def test_every_kernel_on_jax(kernel):
     check("array of float64 in place", kernel, "jax")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kernel", KERNELS)

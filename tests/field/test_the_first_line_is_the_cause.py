@@ -98,7 +98,7 @@ def test_values_that_underflow(kernel):
     check(told(model, kernel, model.start(like=np.zeros(0), chains=4, seed=0)), "underflow")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kernel", sweep(xps.RWM(), xps.HMC()), ids=lambda k: type(k).__name__)
 @pytest.mark.parametrize("dtype", sweep("float64", "float32"))
 @pytest.mark.parametrize("strength", sweep(0.01, 0.003))
@@ -307,6 +307,7 @@ def _narrow(xp):
     return lambda x: -0.5 * (x[..., 0] ** 2 + (x[..., 1] - x[..., 0]) ** 2 / 1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("density", "cause"), [(_bound, "bound"), (_large, "precision"), (_narrow, "correlated")])
 @pytest.mark.parametrize("name", ["torch", "jax"])

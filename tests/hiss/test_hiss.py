@@ -56,7 +56,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.first_cases(4)
 @every_space
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

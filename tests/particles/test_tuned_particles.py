@@ -192,6 +192,7 @@ def test_runs_tune_as_each_would_alone(kernel):
         np.testing.assert_array_equal(alone[g].point.x, together.point.x[g])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "kernel",
     [TemperedSMC(xps.HMC(), ess=0.8, moves=1), TemperedSMC(xps.RWM(), BETAS, moves=1), AIS(xps.MALA(), COARSE)],

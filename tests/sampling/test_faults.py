@@ -55,6 +55,7 @@ def test_every_call_of_a_warm_up_and_of_a_training(entry, fault, tmp_path):
     assert check(entry, open_library("numpy", "float64"), fault, tmp_path, 7) > 56 // 7
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_call_of_a_run_with_a_store(fault, tmp_path):
@@ -62,6 +63,7 @@ def test_every_call_of_a_run_with_a_store(fault, tmp_path):
     assert check("store", open_library("numpy", "float64"), fault, tmp_path, every) > 12
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("name", "every"), [("torch", 11), ("jax", 41)])

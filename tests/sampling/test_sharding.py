@@ -102,6 +102,7 @@ TRAINED = """
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("script", [SCRIPT, RESUMED, TRAINED], ids=["whole", "resumed", "trained"])
 def test_sharded_positions_stay_sharded(tmp_path, script):

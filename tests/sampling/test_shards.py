@@ -141,6 +141,7 @@ def test_the_workers_and_their_order_change_nothing(executor):
         same(run(by_value if executor is loky else TARGET, executor=pool), run())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["torch", "jax.numpy"])
 def test_arrays_of_other_libraries_come_back(library):

@@ -92,6 +92,7 @@ def deviation(library, schedule, network, prediction="noise", chains=5):
     return np.max(np.abs(found - expected) / scale)
 
 
+@pytest.mark.sampled(6)
 @every_schedule
 @pytest.mark.parametrize("prediction", list(NOISE))
 def test_the_score_at_every_timestep(library, schedule, prediction):

@@ -45,7 +45,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_sharded_particles():
     environment = {
         **os.environ,

@@ -117,6 +117,7 @@ def test_the_queue_is_bit_identical_to_a_copy(m, c, padded, shared, given_past, 
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.first_cases(10)
 @pytest.mark.parametrize("history", [Rolling, Thinned])
 @pytest.mark.parametrize(("m", "c"), [(2, 3), (5, 1), (5, 4), (46, 2), (60, 1)])
 @pytest.mark.parametrize("padded", [False, True])

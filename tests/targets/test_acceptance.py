@@ -111,6 +111,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_a_score_alone_gives_the_chain_that_the_density_gives(kernel, library):
     """Of a Gaussian one node is exact, so the chains are equal."""

@@ -254,6 +254,7 @@ def test_no_more_rows_than_uniforms_can_tell_apart():
         of(2**23 + 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.first_tier
 @pytest.mark.parametrize(("sets", "warmup"), [((2, 1), 0), pytest.param((), None, marks=pytest.mark.slow)])
 def test_a_run_of_batches_never_evaluates_all_rows(library, sets, warmup, tmp_path):

@@ -92,6 +92,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_the_chain_is_that_of_vectors(library, pair):
     kernel, images, vectors = pair

@@ -179,6 +179,7 @@ def test_trainings_of_the_paper():
     assert [policy.steps(k) for k in (0, 1, 18, 19, 20, 999)] == [2000, 1900, 200, 100, 100, 100]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["SRLD", "SVGD", "attracting"])
 def test_samplers_play(name, library32):
     """On every library, in float32: they begin with the initial pulls and move away from where LD goes."""

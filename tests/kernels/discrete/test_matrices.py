@@ -40,8 +40,8 @@ KERNELS = {
 """Each with its proposals, written out for all pairs of states."""
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.first_cases(16)
+@pytest.mark.sampled(5)
+@pytest.mark.first_cases(8)
 @every_problem
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_is_its_matrix(problem, name):
@@ -53,7 +53,7 @@ def test_a_kernel_is_its_matrix(problem, name):
     assert_transitions(problem, kernel, matrix)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("problem", ["ragged", "one-hot"])
 @pytest.mark.parametrize("name", ["single flip", "GWG", "Barker", "SquareRoot", "Max", "DMALA"])
 def test_acceptance_on_every_library(library, name, problem):

@@ -96,6 +96,7 @@ STATED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", STATED)
 def test_targets_made_of_others_have_the_differences_of_one_variable(name, library):
     target, dim = STATED[name]

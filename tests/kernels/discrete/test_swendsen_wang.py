@@ -135,6 +135,7 @@ def test_a_field_that_holds_nothing_would_give_another_distribution():
     assert invariance_error(matrix(model, held_too=False), model.log_pi) > 0.01
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("chains", [1, 5])
 @pytest.mark.parametrize("name", ["lattice", "potts"])
 def test_two_steps_by_hand(name, chains, library):
