@@ -1,7 +1,7 @@
 """Evaluations per effective draw of kernels that need a log density only, and of peers' moves, at one budget.
 
-``python docs/black_boxes.py`` prints the table of the measurements of black boxes, in some minutes; it needs JAX, emcee and
-NumPyro. Words choose the rows that have them.
+``python docs/black_boxes.py`` prints the table of the measurements of black boxes, in some minutes; it needs JAX,
+emcee and NumPyro. Words choose the rows that have them.
 """
 
 import sys
