@@ -130,7 +130,7 @@ def test_a_density_of_scipy_is_told_of_finite_differences():
     pytest.importorskip("torch")
     stats = pytest.importorskip("scipy.stats")
     density = stats.multivariate_normal(np.zeros(2)).logpdf
-    with pytest.raises(GradientError, match=r"gradient=FiniteDifference\(\), which calls it on your own arrays"):
+    with pytest.raises(GradientError, match=r"gradient=FiniteDifference\(\), which calls it on your arrays"):
         run(xps.Target(density), HMC(0.1, 2))
     assert run(xps.Target(density, gradient=xps.FiniteDifference()), HMC(0.1, 2)).draws.shape == (3, 4, 2)
 
@@ -338,9 +338,9 @@ def test_numbers_of_numpy_are_numbers(library):
         ([xps.Moments], "a recorder must be a Recorder, such as Draws.*; got the class Moments"),
         (
             [xps.Record("draws", lambda s: s.point.x)],
-            "'draws' is the name of the trace's draws: give the Record another",
+            "'draws' is the name of the trace's draws: rename the Record",
         ),
-        ([xps.Moments("statistics")], "'statistics' is the name of the trace's statistics: give the Moments another"),
+        ([xps.Moments("statistics")], "'statistics' is the name of the trace's statistics: rename the Moments"),
     ],
 )
 def test_recorders_that_are_none_or_take_a_name_of_the_trace(recorders, message):
@@ -443,8 +443,8 @@ def test_a_model_that_the_lender_cannot_run_is_told_of_what_a_model_takes():
     with pytest.raises(GradientError) as caught:
         xps.sample(model, MALA(0.1), np.zeros((4, 1)), 3, seed=1)
     said = str(caught.value)
-    assert "array_namespace(...) of what it is given" in said and "by data=" in said and "FiniteDifference()" in said
-    assert "Target(" not in said and said.endswith("a Target takes score=..., too")
+    assert "array_namespace(...) of its argument" in said and "by data=" in said and "FiniteDifference()" in said
+    assert "Target(" not in said and said.endswith("a Target also accepts score=...")
 
 
 def test_a_sentence_of_an_error_of_yours_has_one_full_stop():

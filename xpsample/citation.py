@@ -1,4 +1,4 @@
-"""What to cite: BibTeX for every method, by name or from the kernel that was run."""
+"""BibTeX for every method, by name or from the kernel that was run."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ ALIASES = {
     "delayedacceptance": "delayed",
     "temperedsmc": "smc",
     "paralleltempering": "tempering",
-    "blocks": "independent",  # Tierney (1994), on kernels that take turns, too
+    "blocks": "independent",  # Tierney (1994), also on kernels in turn
     "dula": "dlp",
     "dmala": "dlp",
     "singleflip": "rwm",
@@ -52,7 +52,7 @@ def citation(*what: Any) -> str:
     ----------
     *what : str or kernel
         Names (``"srmc"``, ``"SRMC(HMC)"``; case and hyphens do not matter), or kernels, whose parts are cited with
-        them: ``citation(SRMC(HMC(...), alpha=1.0))`` gives SRMC and HMC. So does a kernel's text, such as
+        them: ``citation(SRMC(HMC(...), alpha=1.0))`` returns SRMC and HMC, as does a kernel's text, such as
         ``trace.metadata["kernel"]``. Nothing gives xpsample itself.
 
     Returns

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        Arguments without the program's name; those of the process when not given.
+        Arguments without the program's name; by default, the arguments of the process.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _delegate(parser: argparse.ArgumentParser, module: Any, again: str) -> None:
-    """A command of what has ``add_arguments(parser)`` and ``run(args) -> int``; `again` is the command as it was."""
+    """Add the command of a module with ``add_arguments(parser)`` and ``run(args) -> int``, typed as `again`."""
     module.add_arguments(parser)
     parser.set_defaults(command=module.run, again=again)
 

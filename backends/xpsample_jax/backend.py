@@ -165,7 +165,7 @@ class JaxBackend(Backend):
             with allocating(program.schedule.held):
                 buffers = jax.block_until_ready(runner.allocate(program.schedule.held, data, values, carry, like))
         elif keep and buffers is not None:
-            buffers = like_rows(buffers, like)  # those of a checkpoint are not sharded
+            buffers = like_rows(buffers, like)  # buffers of a checkpoint are not sharded
         rest, total = buffers if keep else None, None
         for lo, hi, noise, origin in self._blocks(runner, source, start, stop, like):
             numbers = map(_index(), (origin, lo, hi))
@@ -241,7 +241,7 @@ class JaxBackend(Backend):
 
 
 def _dtypes(jaxpr: Any) -> Iterator[Any]:
-    """The floating dtypes of what a trace and those within compute."""
+    """Floating dtypes in which a trace and the traces within it compute."""
     for equation in jaxpr.eqns:
         results = (getattr(atom.aval, "dtype", None) for atom in equation.outvars)
         yield from (dtype for dtype in results if dtype is not None and jnp.issubdtype(dtype, jnp.floating))
@@ -269,12 +269,12 @@ def _index() -> type[np.signedinteger]:
 
 
 def _is_here(array: Array) -> bool:
-    """Whether all devices that hold an array are this process's; if not, all processes must make the same calls."""
+    """Return whether all devices of an array are this process's; if not, all processes must make the same calls."""
     return array.is_fully_addressable
 
 
 def _on_one_cpu(x: Array) -> bool:
-    """Whether an array is, whole, on a CPU."""
+    """Return whether an array is, whole, on a CPU."""
     devices = x.sharding.device_set
     return len(devices) == 1 and next(iter(devices)).platform == "cpu"
 
@@ -288,7 +288,7 @@ def _pad(rows: Array, length: int) -> Array:
 def _own(carry: Carry, x: Array) -> Carry:
     """A carry to give away: what occurs twice is copied, and all of it is committed to the devices of x.
 
-    So is what a block returns, and JAX compiles another program for arguments that are not.
+    The results of a block are committed, and JAX compiles another program for uncommitted arguments.
     """
     seen: set[int] = set()
     spread = len(x.sharding.device_set) > 1

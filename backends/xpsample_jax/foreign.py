@@ -96,11 +96,11 @@ def blackjax_kernel(make: Callable[[Callable[[Array], Array]], Any]) -> Foreign:
     Returns
     -------
     Kernel
-        Of positions that are JAX arrays. Its evaluations are not counted. No wrapper takes it whose target moves.
+        For positions that are JAX arrays. Its evaluations are not counted. Wrappers whose target moves refuse it.
 
     Notes
     -----
-    Its keys are made from xpsample's noise, so a run resumes bit for bit. Gradients are those of the target.
+    Its keys are made from xpsample's noise, so a run resumes bit for bit. It uses the target's gradients.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def numpyro_kernel(make: Callable[[Callable[[Array], Array]], Any]) -> Foreign:
     Returns
     -------
     Kernel
-        As that of `blackjax_kernel`. It makes no warm-up of its own: NumPyro's is told that there is none.
+        Like the result of `blackjax_kernel`. NumPyro's own warm-up is switched off.
 
     Examples
     --------

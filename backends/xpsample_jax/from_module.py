@@ -44,7 +44,7 @@ class Network(ModuleFunction):
     example: int | None
 
     def at(self, parameters: Mapping[str, Array], *inputs: Any) -> Any:
-        """What one network gives for a batch of inputs."""
+        """Output of one network for a batch of inputs."""
         one = self.module(parameters)
         for _ in range(0 if self.example is None else jnp.ndim(inputs[0]) - self.example):
             one = jax.vmap(one, in_axes=tuple(map(mapped_axis, inputs)))
@@ -80,14 +80,14 @@ def model(
     Parameters
     ----------
     module : equinox.Module or flax.nnx.Module
-        Its parameters are those of the model, by their names: ``trace["layers.0.weight"]``. They are the floating JAX
+        Its parameters become the model's, by their names: ``trace["layers.0.weight"]``. They are the floating JAX
         arrays of an Equinox module, and the ``nnx.Param`` of an NNX module; all else stays what it is.
     log_likelihood : callable
         ``log_likelihood(net)``, or ``log_likelihood(net, data)``, of shape ``(*chains)``. ``net(x)`` is what the module
         gives for rows x with the weights of every chain: ``(*chains, rows, ...)``. An Equinox module is mapped over the
         first axis of x. ``net.parameters["layers.0.bias"]`` are the weights.
     prior : numpyro.distributions.Distribution, or mapping of str to such
-        Of every weight, or by patterns of names, of which the first that fits counts:
+        Prior of every weight, or priors by patterns of names, of which the first that fits counts:
         ``{"*.bias": Normal(0, 10), "*": Normal(0, 1)}``.
     data : tree of arrays, optional
         As for `Model`.
@@ -187,8 +187,8 @@ def predict(module: Any, *inputs: Any) -> Prediction:
 def network(module: Any, *, example: int = 1) -> Network:
     """A module as a function of its inputs and of its `parameters`: ``network(x, parameters)``.
 
-    It stands where `fit`, `Parametric`, `Learned` and others take a function of parameters. ``network.module(found)``
-    is the module with other parameters.
+    Pass it wherever `fit`, `Parametric`, `Learned` and others accept a function of parameters.
+    ``network.module(found)`` is the module with other parameters.
 
     Parameters
     ----------

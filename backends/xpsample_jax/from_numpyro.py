@@ -28,12 +28,12 @@ def model(
     Parameters
     ----------
     function : callable
-        The model, as NumPyro's own samplers take it; handlers around it are kept.
+        The model, as passed to NumPyro's own samplers; handlers around it are kept.
     model_args : sequence
         What it is called with, observations among them.
     model_kwargs : mapping, optional
     dims : mapping of str to str or sequence of str, optional
-        As for `Model`. Of other parameters, axes in plates are called what their plates are.
+        As for `Model`. By default, axes in plates have the names of their plates.
     coords : mapping of str to sequence, optional
         What the places along an axis are called; an axis may be a plate.
 

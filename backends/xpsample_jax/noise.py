@@ -1,6 +1,6 @@
 """Noise on JAX: every number is a function of its stream's key, its step and its place within the step.
 
-So the numbers of a step are the same drawn ahead of it or in its place, on one device or on several.
+Therefore a step gets the same numbers drawn ahead or in place, on one device or on several.
 """
 
 import math
@@ -55,18 +55,18 @@ def threefry(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
 
 
 def numbers(key: Array, kind: type, dtype: Any, step: Array, place: Array) -> Array:
-    """Numbers of a stream, in the shape of `step` and `place` together; those of narrow dtypes are rounded.
+    """Numbers of a stream, in the shape of `step` and `place` together, rounded for narrow dtypes.
 
     Parameters
     ----------
     key : array, shape (2,)
-        Of the stream.
+        Key of the stream.
     kind : Normal or Uniform
     dtype : dtype
     step : array
         Integers.
     place : array
-        Where within the step's numbers, in the order of memory; uint32.
+        Index within the step's numbers, in memory order; uint32.
     """
     high, low = jnp.broadcast_arrays(jnp.asarray(step).astype(np.uint32), place)
     uniform = _uniform(*threefry(key, high, low), wide=dtype == np.float64)
@@ -97,7 +97,7 @@ class Keys:
     keys : dict of array, shape (2,)
         uint32.
     dtype : dtype
-        Of the numbers.
+        Dtype of the numbers.
     spread : bool
         Whether they are on several devices.
     """
@@ -146,7 +146,7 @@ def _places(shape: tuple[int, ...]) -> Array:
 
 @lru_cache(maxsize=64)  # for a run asks at every block
 def _key(seed: int, name: str, number: int, device: Any) -> Array:
-    """The data of one of a stream's keys: numbers, where it is asked for within a trace, too."""
+    """Data of one of a stream's keys: concrete numbers, also within a trace."""
     with jax.ensure_compile_time_eval():
         return jax.device_put(seed_sequence(seed, name, number).generate_state(2), device)
 
@@ -154,7 +154,7 @@ def _key(seed: int, name: str, number: int, device: Any) -> Array:
 def draw_rows(
     seed: int, specs: Specs, origin: int, length: int, like: Array, start: int, stop: int
 ) -> dict[str, Array]:
-    """Flat noise of `length` steps from `origin` on, of all streams; of which that of steps [start, stop) is drawn."""
+    """Flat noise of `length` steps from `origin` on, of all streams; only steps [start, stop) are drawn."""
     # The kinds are arguments, since specs of two kinds compare equal.
     streams = tuple((name, type(spec), math.prod(spec.shape)) for name, spec in specs.items())
     keys = Keys.of(seed, specs, like, origin).keys

@@ -1,7 +1,7 @@
 """Compiled programs: traced anew by each run, and compiled once in a process for each text that comes out.
 
 A trace holds what a function read when it was made, and JAX keeps traces by the identity of functions. Therefore each
-`Compiled` traces a function object of its own. Only executables outlive it, and they are known by their lowered text.
+`Compiled` traces a fresh function object. Only executables outlive it, and they are known by their lowered text.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import numpy as np
 from jax.sharding import Sharding
 
 MOST = 2**29
-"""Bytes that the executables of a process take together, about; those that were not used for longest go first."""
+"""Approximate bytes of all executables of a process; the least recently used go first."""
 
 FORMS = 64
 """Shapes of arguments for which a function keeps its program; the oldest goes first."""
@@ -27,7 +27,7 @@ ARRAYS = (jax.Array, np.ndarray, np.generic)
 """Types of the arguments of compiled programs."""
 
 OF_XLA = ("Sharding", "SPMD", "lapack_", "cu", "hip", "TopK", "ApproxTopK", "mhlo.", "chlo.", "stablehlo.", "xla.")
-"""How the names of custom calls begin that are what their text says; others may hold the address of a function."""
+"""Prefixes of custom calls that their text defines fully; others may hold the address of a function."""
 
 _lock = threading.Lock()
 
@@ -38,7 +38,7 @@ class Executables:
     Parameters
     ----------
     most : int
-        Bytes that they take together, about.
+        Approximate bytes of all of them.
     """
 
     def __init__(self, most: int) -> None:
@@ -49,7 +49,7 @@ class Executables:
 
     @property
     def bytes(self) -> int:
-        """What they take, about."""
+        """Approximate size in bytes."""
         return self._bytes
 
     def __len__(self) -> int:
@@ -138,10 +138,10 @@ class Compiled:
 
     def _compiled(self, traced: Any, form: Hashable, args: tuple) -> Any:
         lowered = traced.lower()
-        results = tuple(jax.tree.leaves(self._settings.get("out_shardings")))  # the text leaves out their devices
+        results = tuple(jax.tree.leaves(self._settings.get("out_shardings")))  # the text omits their devices
         text, platform = lowered.as_text(), _platform((args, results))
         if not _is_whole(text) and self._settings["donate_argnums"]:
-            # A function of the host that raises would take the memory that was given away along, and the draws in it.
+            # If a host function raised, donated memory would be gone, and the draws in it.
             return Compiled(self.f, (), self.few, self._settings.get("out_shardings"))
         if not _is_whole(text):
             return _compile(lowered, self.few, platform)
@@ -178,7 +178,7 @@ def _in_order(leaf: Any) -> Any:
 
 
 def _form(leaf: Any) -> Hashable:
-    """What of an argument is part of a program: not its value."""
+    """The part of an argument that identifies a program: not its value."""
     if isinstance(leaf, jax.Array):
         return leaf.aval, leaf.sharding, leaf.committed
     return type(leaf), getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
@@ -204,7 +204,7 @@ def option(name: str) -> Any:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a program does what its text says, and calls no function that the text does not hold."""
+    """Return whether a program's text defines it fully, without calls of functions outside the text."""
     called = re.findall(r"custom_call @([\w.$]+)", text)
     return len(called) == text.count("custom_call") and all(name.startswith(OF_XLA) for name in called)
 
@@ -214,7 +214,7 @@ _refused: set[str] = set()
 
 
 def _platform(where: Any) -> str:
-    """That of the devices of arrays or shardings; that of the default device where there are none."""
+    """Platform of the devices of arrays or shardings, or of the default device if there are none."""
     leaves = [leaf for leaf in jax.tree.leaves(where) if isinstance(leaf, jax.Array | Sharding)]
     shardings = [leaf if isinstance(leaf, Sharding) else leaf.sharding for leaf in leaves]
     devices = shardings[0].device_set if shardings else jax.devices()
@@ -222,7 +222,7 @@ def _platform(where: Any) -> str:
 
 
 def compiler_options(few: bool | None, platform: str) -> dict[str, Any]:
-    """What a program is compiled with; `few` is whether its chains are few, or None where it has no steps.
+    """Compiler options of a program; `few` is whether its chains are few, or None if it has no steps.
 
     None keeps more digits than its text says: XLA's GPU compiler would take out a rounding to float32 and back. Those
     on CPUs are compiled without the YNNPACK fusions of XLA's CPU compiler, where it has them.
@@ -260,7 +260,7 @@ class OwnModes:
     Notes
     -----
     Steps meet nan where a proposal is rejected, and their scalars come from the host. A user who forbids such things
-    means code of their own, and calls that outside of a run.
+    means user code, called outside of a run.
 
     On GPUs and TPUs, JAX rounds the factors of a product of float32 matrices to 11 bits or 8, by default. A difference
     of log densities then has an error of 3e-4 of the log densities or more, which no acceptance step puts right. Within

@@ -21,7 +21,7 @@ Array = Any
 """An array of this library."""
 
 Noise = Keys | dict[str, Array]
-"""Of a block of steps: keys to draw it by, or rows drawn ahead."""
+"""Noise of a block of steps: keys to draw it by, or rows drawn ahead."""
 
 
 class Runner:
@@ -33,7 +33,7 @@ class Runner:
     specs : Specs
         The noise of one step.
     dtype : dtype
-        Of the noise.
+        Dtype of the noise.
     few : bool
         Whether chains are few (`compiler_options`).
     """
@@ -95,7 +95,7 @@ class Runner:
         """The carry, the buffers (None where nothing is kept) and the sums after a block of steps."""
 
     def allocate(self, draws: int, data: Tree, values: dict[str, Array], carry: Carry, x: Array) -> tuple:
-        """Buffers for the rows of a run, sharded like the positions where their axes are those of x."""
+        """Buffers for the rows of a run, sharded like the positions if they have the axes of x."""
         if (draws, x.sharding, x.shape) not in self._empty:
             noise = {name: jax.ShapeDtypeStruct(spec.shape, self.dtype) for name, spec in self.specs.items()}
             state, info = jax.eval_shape(partial(self._advance, data), values, carry.state, noise)
@@ -107,7 +107,7 @@ class Runner:
         return self._empty[draws, x.sharding, x.shape]()
 
     def native(self, seed: int, start: int, stop: int, like: Array) -> tuple[Noise, int]:
-        """What a block of steps takes its noise from, and the step that this begins at.
+        """Noise source of a block of steps, and the step at which it begins.
 
         Rows drawn ahead, unless the positions are on several devices or the block reaches out of the rows' segment; a
         call of the program for each would allocate anew what its steps make.
@@ -147,7 +147,7 @@ def like_rows(buffers: tuple, x: Array) -> tuple:
 
 
 def _row_sharding(shape: tuple[int, ...], x: Array) -> Sharding:
-    """Of stacked rows: rows (*chains) or (*chains, dim) follow the positions, anything else is replicated."""
+    """Sharding of stacked rows: rows (*chains) or (*chains, dim) follow the positions, others are replicated."""
     if not isinstance(x.sharding, NamedSharding):
         return x.sharding
     names = (*x.sharding.spec, *(None,) * (x.ndim - len(x.sharding.spec)))

@@ -48,7 +48,7 @@ class _Seen(TorchDispatchMode):
 
 
 def coarsest(f: Callable[..., Any], x: torch.Tensor) -> tuple[str, float] | None:
-    """The dtype with the fewest digits that ``f(x)`` computes in; None where it has as many as that of `x`."""
+    """The dtype with the fewest digits that ``f(x)`` computes in; None if it has as many as `x`."""
     with torch.no_grad(), _Seen() as seen:
         f(x)
     found = max(seen.dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=x.dtype)
@@ -85,7 +85,7 @@ class TorchAutodiff(Autodiff):
         return coarsest(f, x)
 
     def unpack(self, value: object) -> Unpacked | None:
-        return None  # torch's transformations take dicts, lists and tuples
+        return None  # torch's transformations accept dicts, lists and tuples
 
     def _backward(
         self, f: Callable[..., Array], along: Array | None, x: tree.Tree, args: tuple
@@ -209,7 +209,7 @@ class TorchBackend(Backend):
 
 
 def _model(i: int) -> str:
-    """What a GPU is called, once it is in use: to ask would put it to use, and with it memory."""
+    """Name of a GPU once it is in use: a query would initialize it and reserve memory."""
     return torch.cuda.get_device_name(i) if torch.cuda.is_initialized() else ""
 
 

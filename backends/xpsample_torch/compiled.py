@@ -28,7 +28,7 @@ _steps: dict[Any, "_CompiledStep"] = {}
 """By the kernel, and the target without its numbers."""
 
 _lock = threading.RLock()
-"""Of the steps above, and of torch's settings while one is compiled."""
+"""Lock of the steps above, and of torch's settings while one is compiled."""
 
 
 def compiled_step(program: DrivenProgram) -> Callable[..., tuple[Any, Any]]:
@@ -65,7 +65,7 @@ class _Itself:
 def _key(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """Return a key that is equal where one compiled step serves.
 
-    Values are compared, and functions by their code and by what they enclose, since a run makes some of them anew.
+    Values are compared, and functions by code and closure, since a run creates some of them anew.
     Globals and the contents of other objects are watched by torch's guards.
     """
     if id(value) in inside:  # a function that encloses itself
@@ -129,7 +129,7 @@ class _CompiledStep:
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """What torch needs while a step is compiled, where it has such settings.
+    """Set what torch needs while a step is compiled, if it has such settings.
 
     Derivatives by torch.autograd become a part of the program; and there may be any number of programs, which count as
     recompilations of one function.

@@ -41,7 +41,7 @@ def model(
     dims, coords : mapping, optional
         As for `Model`.
     **priors : torch.distributions.Distribution
-        Of each parameter, independent of each other. A parameter has the shape of a draw, batch and event axes. Their
+        Independent priors of the parameters. A parameter has the shape of a draw, batch and event axes. Their
         own tensors must be on the positions' device.
 
     Returns
@@ -59,7 +59,7 @@ def model(
     Notes
     -----
     Values are in the support of their prior by construction, so priors do not check them. Distributions that you make
-    in `log_likelihood` do, and raise where a proposal is far out, or a value rounded to the edge, such as a scale of 0.
+    in `log_likelihood` do, and raise for extreme proposals or values rounded to the edge, such as a scale of 0.
     Such a proposal is rejected like any other; at the start it is an error.
 
     Examples
@@ -94,7 +94,7 @@ def model(
 class Posterior:
     """Independent priors and a log likelihood, as the log density of a `Model`.
 
-    Distributions in the likelihood check their arguments, for all chains together, and a proposal far out has none that
+    Distributions in the likelihood check their arguments for all chains together, and an extreme proposal has none that
     pass: then the chains are evaluated by halves, and those that raise get -inf.
     """
 
@@ -131,7 +131,7 @@ class Posterior:
             for part in (slice(None, middle), slice(middle, None)):
                 own = type(p)(*(value[part] for value in flat))
                 halves.append(self._likelihood(own, tuple(own[0].shape[:1]), data))
-                if halves[-1].shape != own[0].shape[:1]:  # data with chains of their own do not fit a half
+                if halves[-1].shape != own[0].shape[:1]:  # data with chain axes do not fit a half
                     raise error
             return torch.cat(halves).reshape(chains)
 
@@ -142,7 +142,7 @@ def space_of_prior(constraints: Any, name: str, prior: Distribution, shape: tupl
     Raises
     ------
     CapabilityError
-        Where torch does not know the support, or no space stands for it.
+        If torch does not know the support, or no space represents it.
     """
     if _is_angle(prior):
         return Circular(*shape)
@@ -156,7 +156,7 @@ def space_of_prior(constraints: Any, name: str, prior: Distribution, shape: tupl
 
 
 def _is_angle(prior: Distribution) -> bool:
-    """Whether values are angles, which torch says are all real numbers: the density repeats, and chains would drift."""
+    """Return whether values are angles; torch calls them all reals, where the density repeats and chains drift."""
     inside = () if isinstance(prior, TransformedDistribution) else vars(prior).values()
     return isinstance(prior, VonMises) or any(_is_angle(own) for own in inside if isinstance(own, Distribution))
 
@@ -167,7 +167,7 @@ def _check_support(name: str, prior: Any) -> None:
     That of a `TransformedDistribution` is the codomain of its last transform, whatever goes into that: right where all
     real numbers do. Outside, the density would be a number that means nothing.
     """
-    if getattr(type(prior), "support", None) is TransformedDistribution.support:  # no class of its own says more
+    if getattr(type(prior), "support", None) is TransformedDistribution.support:  # the class itself declares no more
         before = [prior.base_dist.support, *(transform.codomain for transform in prior.transforms[:-1])]
         if any(_flat(support) is not constraints.real for support in before):
             raise CapabilityError(
@@ -180,7 +180,7 @@ def _check_support(name: str, prior: Any) -> None:
 
 
 def _flat(support: Any) -> Any:
-    """A constraint of each number for itself."""
+    """Elementwise part of a constraint."""
     while isinstance(support, constraints.independent):
         support = support.base_constraint
     return support

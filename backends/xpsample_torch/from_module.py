@@ -48,7 +48,7 @@ class Network(ModuleFunction):
     held: dict[str, torch.Tensor]
 
     def at(self, parameters: Any, *inputs: Any) -> Any:
-        """What the module gives with other parameters."""
+        """Output of the module with other parameters."""
         versions = {name: tensor._version for name, tensor in self.held.items()}
         result = functional_call(self.module, parameters | self.held, inputs)
         for name, version in versions.items():
@@ -61,7 +61,7 @@ class Network(ModuleFunction):
         return vmap(function, in_dims=axes)
 
     def of_networks(self, parameters: Any, chains: tuple[int, ...], inputs: tuple, at_once: int | None) -> Any:
-        """What the module gives with the parameters of each network."""
+        """Outputs of the module with the parameters of each network."""
         with nullcontext() if at_once is None else torch.no_grad():
             found = vmap(lambda own: self.at(own, *inputs), chunk_size=at_once)(parameters)
             return tree.map(lambda leaf: leaf.reshape(*chains, *leaf.shape[1:]), found)
@@ -82,13 +82,13 @@ def model(
     Parameters
     ----------
     module : torch.nn.Module
-        Its parameters are those of the model, by their names: ``trace["layers.0.weight"]``. Buffers, and parameters
+        Its parameters become the model's, by their names: ``trace["layers.0.weight"]``. Buffers, and parameters
         with ``requires_grad=False``, stay what they are. It is copied.
     log_likelihood : callable
         ``log_likelihood(net)``, or ``log_likelihood(net, data)``, of shape ``(*chains)``. ``net(x)`` is what the module
         gives for x with the weights of every chain: ``(*chains, ...)``. ``net.parameters["0.bias"]`` are the weights.
     prior : torch.distributions.Distribution, or mapping of str to such
-        Of every weight, or by patterns of names, of which the first that fits counts:
+        Prior of every weight, or priors by patterns of names, of which the first that fits counts:
         ``{"*.bias": Normal(0, 10), "*": Normal(0, 1)}``.
     data : tree of arrays, optional
         As for `Model`.
@@ -150,7 +150,7 @@ def start(make: Callable[[], Module], chains: int | tuple[int, ...] = 4, *, seed
     chains : int or tuple of int
         Chains, or the chain axes of a sweep.
     seed : int
-        Of torch's generators, which are afterwards what they were.
+        Seed of torch's generators, which are restored afterwards.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def predict(module: Module, *inputs: Any) -> Prediction:
 def network(module: Module) -> Network:
     """A module as a function of its inputs and of its `parameters`: ``network(x, parameters)``.
 
-    It stands where `fit`, `Parametric`, `Learned` and others take a function of parameters.
+    Pass it wherever `fit`, `Parametric`, `Learned` and others accept a function of parameters.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def network(module: Module) -> Network:
     names = parameters(module)
     for name, own in module.named_parameters():
         if name in names:
-            own.detach().zero_()  # others take their place at every call, and a checkpoint looks at what is kept
+            own.detach().zero_()  # others replace them at every call, and a checkpoint compares what is kept
     others = [(n, p) for n, p in module.named_parameters() if n not in names]
     held = {name: tensor.detach() for name, tensor in (*others, *module.named_buffers())}
     return Network(module, repr(module), {name: own.ndim for name, own in names.items()}, held)

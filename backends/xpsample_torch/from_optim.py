@@ -11,14 +11,14 @@ from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError
 
 Named = list[tuple[str, torch.Tensor]]
-"""Parameters by name, as torch's optimisers take them."""
+"""Parameters by name, as torch's optimizers expect them."""
 
 
 class OptimState(NamedTuple):
-    """What torch keeps between steps, as tensors.
+    """State of a torch optimizer between steps, as tensors.
 
-    ``steps`` (0-d, on the CPU) counts the steps made. ``tensors`` are those of the optimiser, of each parameter.
-    ``numbers`` (0-d, on the CPU) are those of the parameter groups and of the scheduler, such as learning rates.
+    ``steps`` (0-d, on the CPU) counts the steps made. ``tensors`` are the optimizer's, for each parameter.
+    ``numbers`` (0-d, on the CPU) belong to the parameter groups and the scheduler, such as learning rates.
     """
 
     steps: torch.Tensor
@@ -39,11 +39,11 @@ class TorchOptimizer:
                 raise HyperparameterError(f"{name} makes it, such as torch.optim.Adam; got {given(value)}")
 
     def init(self, parameters: tree.Tree) -> OptimState:
-        """Zeros in the place of what torch makes at its first step."""
+        """Zeros in place of the state that torch creates at its first step."""
         for path, leaf in tree.items(parameters):
             if not isinstance(leaf, torch.Tensor):
                 raise HyperparameterError(
-                    f"optimisers of torch move torch tensors; {path or 'the parameter'} is {given(leaf)}: take those "
+                    f"optimisers of torch move torch tensors; {path or 'the parameter'} is {given(leaf)}: use those "
                     "of xpsample.optimize, or optax for JAX arrays"
                 )
         steps = torch.zeros((), dtype=torch.int64)
@@ -120,7 +120,7 @@ def optimizer(factory: Callable[..., Any], scheduler: Callable[..., Any] | None 
 
 
 def _kept(optimizer: Any, scheduler: Any, named: Named) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """What an optimiser and its scheduler remember: tensors and numbers, by paths."""
+    """State of an optimizer and its scheduler: tensors and numbers, by paths."""
     tensors, numbers = {}, {}
     states = [dict(optimizer.state[leaf]) for _, leaf in named]
     for name in sorted({name for state in states for name, value in state.items() if _children(value)}):
@@ -148,7 +148,7 @@ def _restore(optimizer: Any, scheduler: Any, named: Named, state: OptimState) ->
 
 
 def _settings(optimizer: Any, scheduler: Any) -> dict[str, Any]:
-    """What does not belong to one parameter: the groups' settings, and all that a scheduler remembers."""
+    """Settings that belong to no single parameter: the groups', and all state of a scheduler."""
     groups = [
         {k: v for k, v in group.items() if k not in ("params", "param_names")} for group in optimizer.param_groups
     ]

@@ -28,12 +28,12 @@ def model(
     Parameters
     ----------
     function : callable
-        The model, as Pyro's own samplers take it: a function or a `PyroModule`, with the handlers around it.
+        The model, as passed to Pyro's own samplers: a function or a `PyroModule`, with the handlers around it.
     model_args : sequence
         What it is called with, observations among them, on the positions' device.
     model_kwargs : mapping, optional
     dims : mapping of str to str or sequence of str, optional
-        As for `Model`. Of other parameters, axes in plates are called what their plates are.
+        As for `Model`. By default, axes in plates have the names of their plates.
     coords : mapping of str to sequence, optional
         What the places along an axis are called; an axis may be a plate.
 
@@ -50,7 +50,7 @@ def model(
     Notes
     -----
     Distributions do not check their arguments meanwhile: values on an edge by rounding would end a run by an error. A
-    model cannot branch on a latent value, which has none of its own for all chains.
+    model cannot branch on a latent value, since chains differ in it.
 
     Examples
     --------

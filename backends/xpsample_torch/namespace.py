@@ -28,7 +28,7 @@ sigmoid = torch.sigmoid
 
 
 def isfinite(x: Array, /) -> Array:
-    """Whether numbers are finite, in two calls; ``torch.isfinite`` makes four."""
+    """Return whether numbers are finite, in two calls; ``torch.isfinite`` makes four."""
     return (x - x) == 0
 
 

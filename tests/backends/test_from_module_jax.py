@@ -231,7 +231,7 @@ def test_runs_have_networks_of_their_own():
     for i in range(2):
         alone = network(particles[i], {name: leaf[i, 0] for name, leaf in starts.items()})
         np.testing.assert_allclose(both[i], alone, rtol=1e-5)
-    with pytest.raises(HyperparameterError, match="those of one network, or of runs"):
+    with pytest.raises(HyperparameterError, match="must be of one network, or of runs"):
         network(ROWS, {name: leaf[:, 0] for name, leaf in starts.items()})
 
 

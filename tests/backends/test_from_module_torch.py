@@ -164,7 +164,9 @@ def test_runs_have_networks_of_their_own():
     assert tree.map(lambda leaf: tuple(leaf.shape), trace.state.parameters) == {
         name: tuple(leaf.shape) for name, leaf in starts.items()
     }
-    with pytest.raises(HyperparameterError, match=r"those of one network, or of runs.*0\.weight has shape \(2, 8, 2\)"):
+    with pytest.raises(
+        HyperparameterError, match=r"must be of one network, or of runs.*0\.weight has shape \(2, 8, 2\)"
+    ):
         network(rows, {name: leaf[:, 0] for name, leaf in starts.items()})
     with pytest.raises(HyperparameterError, match=r"missing, or unknown: \['0\.bias'\]"):
         network(rows, {name: leaf for name, leaf in starts.items() if name != "0.bias"})

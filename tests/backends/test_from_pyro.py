@@ -137,7 +137,7 @@ def refused():
         pyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
 
     return [
-        (improper, "give its parameter a proper prior"),
+        (improper, "set a proper prior"),
         (discrete, "z is discrete"),
         (moving, "x has another support"),
         (minibatch, "plate rows takes a part"),

@@ -124,7 +124,7 @@ def test_batches_are_for_kernels_that_compare_nothing(base, culprit):
     ids=lambda a: a if isinstance(a, str) else "",
 )
 def test_a_tilt_that_only_an_accept_step_sees_needs_one(base, culprit, tilt):
-    words = rf"with {type(tilt).__name__}\(\) only an accept step sees the tilt; take Exact\(\) or Shift\(\)"
+    words = rf"with {type(tilt).__name__}\(\) only an accept step sees the tilt; use Exact\(\) or Shift\(\)"
     with pytest.raises(CapabilityError, match=f"SRMC cannot go around {culprit}, since .*{words}"):
         xps.SRMC(base, 0.5, tilt=tilt)
     xps.SRMC(base, 0.5, tilt=xps.Shift())

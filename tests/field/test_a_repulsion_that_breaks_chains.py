@@ -53,7 +53,7 @@ def test_a_tilt_that_is_too_strong_is_told_first_and_once(recorders):
     x0 = bend(np.random.default_rng(0).normal(size=(64, 2)))
     kernel = xps.SRMC(xps.MALA(), 3.0, xps.PowerLaw())
     findings = run(banana(), kernel, x0, 500, recorders=recorders).diagnose()
-    assert findings[0].kind == "tilt" and "leave out alpha" in findings[0].advice
+    assert findings[0].kind == "tilt" and "do not set alpha" in findings[0].advice
     assert [finding.kind for finding in findings].count("tilt") == 1
 
 

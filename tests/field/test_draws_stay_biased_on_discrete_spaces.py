@@ -115,7 +115,7 @@ def test_what_has_no_score_of_mean_zero_is_refused_by_name():
         xps.sample(tours, xps.SRMC(xps.TwoOpt(), 0.3), order, 5, seed=1, progress=False)
     with pytest.raises(CapabilityError, match=r"SRMC cannot go around DULA, .*with Ratio\(\) only an accept step"):
         xps.SRMC(xps.DULA(0.5), 0.3)
-    with pytest.raises(HyperparameterError, match=r"leaves out alpha, and the mean .* on Binary with Untilted\(\)"):
+    with pytest.raises(HyperparameterError, match=r"cannot tune alpha, since the mean .* on Binary with Untilted\(\)"):
         xps.sample(BITS, xps.SRMC(xps.GWG(), tilt=xps.Untilted()), np.zeros((4, 4)), 5, seed=1, progress=False)
 
 

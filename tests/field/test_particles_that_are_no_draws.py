@@ -69,7 +69,7 @@ def posterior():
 def test_noisy_scores_that_heat_the_momenta_are_named():
     """The variance is more than 50 times the posterior's, 1 / 1001."""
     kernel = xps.Minibatch(xps.UnderdampedLangevin(0.02), 100)
-    with pytest.warns(ConvergenceWarning, match="times as hot as those of the target"):
+    with pytest.warns(ConvergenceWarning, match="times as hot as the target's"):
         trace = xps.sample(posterior(), kernel, np.full((4, 1), 2.0), 1500, seed=1, burn_in=500, progress=False)
     assert np.var(trace.draws) * 1001 > 50
     assert kinds(trace)[0] == "heat" and "larger friction" in str(trace.diagnose()[0])

@@ -78,8 +78,8 @@ def test_bombs(tmp_path):
     zeros = np.zeros(50_000_000, np.uint8)
     bomb = zipped(tmp_path / "bomb.npz", {"x.npy": npy(zeros)}, zipfile.ZIP_DEFLATED)
     assert bomb.stat().st_size < 100_000
-    assert "would take more than" in refused(bomb)
-    assert "would take more than 10000000 bytes" in refused(bomb, most=10_000_000)
+    assert "would exceed" in refused(bomb)
+    assert "would exceed 10000000 bytes" in refused(bomb, most=10_000_000)
     assert read_arrays(bomb, most=60_000_000)["x"].shape == zeros.shape
     small = zipped(
         tmp_path / "small.npz", {"x.npy": npy(np.random.default_rng(0).bytes(10) and zeros[:3])}, zipfile.ZIP_DEFLATED
@@ -88,7 +88,7 @@ def test_bombs(tmp_path):
     shape = zipped(tmp_path / "shape.npz", {"x.npy": npy(zeros[:8], (10**12,))}, zipfile.ZIP_STORED)
     assert "not as long as its shape says" in refused(shape)
     many = {f"{i}.npy": npy(zeros[:1_000_000]) for i in range(40)}
-    assert "would take more than" in refused(zipped(tmp_path / "many.npz", many, zipfile.ZIP_DEFLATED), most=10**7)
+    assert "would exceed" in refused(zipped(tmp_path / "many.npz", many, zipfile.ZIP_DEFLATED), most=10**7)
 
 
 def test_objects_are_neither_written_nor_read(tmp_path):

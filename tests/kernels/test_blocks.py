@@ -151,7 +151,7 @@ def test_a_kernel_for_real_numbers_alone_is_refused():
 
 def test_a_discrete_kernel_alone_is_refused():
     model = mixed()
-    with pytest.raises(CapabilityError, match="take Blocks, such as Blocks"):
+    with pytest.raises(CapabilityError, match="use Blocks, such as Blocks"):
         xps.sample(model, xps.Gibbs(), model.start(np.zeros(0), chains=2, seed=0), 3, seed=0)
 
 

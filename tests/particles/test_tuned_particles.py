@@ -259,7 +259,7 @@ def test_the_values_can_be_seen():
 REFUSED = {
     "a warm-up of its own": (
         lambda: anneal(TemperedSMC(xps.RWM(), BETAS, moves=1), start(2, 5), warmup=9),
-        "tunes what is left out",
+        "tunes unset hyperparameters",
     ),
     "a short pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=8), "warmup=8 is too short for AIS"),
     "no pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=0), "not set, and warmup=0"),

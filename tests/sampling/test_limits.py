@@ -44,7 +44,7 @@ def test_rows_are_what_recorders_keep(monkeypatch):
 
 def test_memory_that_is_not_there_after_all(library, monkeypatch):
     monkeypatch.setattr(program, "_memory", lambda: 2**80)
-    with pytest.raises(HyperparameterError, match=r"there is no memory for 10{13} draws \(.*\): take fewer draws"):
+    with pytest.raises(HyperparameterError, match=r"there is no memory for 10{13} draws \(.*\): use fewer draws"):
         run(library.array(X0), 10**13)
 
 

@@ -426,7 +426,7 @@ def test_an_error_says_of_which_chains_it_is():
         ({"executor": lambda: ThreadPoolExecutor(1)}, HyperparameterError, "an instance .*; got <function"),
         ({"until": xps.Until(ess=10)}, CapabilityError, "until= does not work with shards=.* larger draws="),
         ({"recorders": [xps.Draws(store="unused.zarr")]}, CapabilityError, "shards cannot share Draws"),
-        ({"seed": xps.Replay({})}, NoiseError, "each shard draws noise of its own. Pass a seed"),
+        ({"seed": xps.Replay({})}, NoiseError, "each shard draws its own noise. Pass a seed"),
         ({"x0": X0[0]}, CapabilityError, "x0 is a single position"),
         ({"kernel": xps.SRLD(xps.ULA(0.1), 1.0, shared=True)}, CapabilityError, "SRLD cannot be split .* depend on"),
         ({"target": BRIDGE, "kernel": SMC}, CapabilityError, "TemperedSMC cannot be split"),

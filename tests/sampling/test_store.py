@@ -424,7 +424,7 @@ def test_a_model_has_its_names(tmp_path):
         assert trace["theta"].shape == (60, 2, 4, 3)
         assert str(trace.summary()).splitlines()[:8] == str(kept.summary()).splitlines()[:8]
         assert trace.diagnose() == kept.diagnose()
-        with pytest.raises(TraceError, match=r"map takes all draws at once.*run\.zarr: take parts"):
+        with pytest.raises(TraceError, match=r"map needs all draws in memory.*run\.zarr: slice them"):
             trace.map(lambda p: p.tau)
     ours, theirs = stored.to_arviz(), kept.to_arviz()
     for name in ("mu", "tau", "theta"):
@@ -446,7 +446,7 @@ def test_groups_have_figures_of_their_own(tmp_path, monkeypatch):
         np.testing.assert_allclose(getattr(stored.summary(), column), getattr(kept.summary(), column), rtol=1e-12)
     assert stored.summary().findings == kept.summary().findings
     assert stored.plot("trace_dist") is not None
-    with pytest.raises(TraceError, match="has the groups of the run: leave out by"):
+    with pytest.raises(TraceError, match="has the groups of the run: omit by"):
         stored.summary(by=())
     with pytest.raises(TraceError, match=r"run\.zarr already"):
         stored.save(tmp_path / "run.npz")

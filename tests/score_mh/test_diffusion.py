@@ -299,5 +299,5 @@ def test_a_network_of_another_shape_is_refused(library):
     target = diffusion_target(
         lambda x, t: array_namespace(x).concat([x, x], axis=1), SCHEDULES["VE"], space=Real(1, 2, 2)
     )
-    with pytest.raises(LogDensityError, match=r"the shape that it gets, \(3, 1, 2, 2\); got .*\(3, 2, 2, 2\)"):
+    with pytest.raises(LogDensityError, match=r"the shape of its input, \(3, 1, 2, 2\); got .*\(3, 2, 2, 2\)"):
         sample(target, ULA(0.1), library.array(np.zeros((3, 1, 2, 2))), 1, seed=0, progress=False)

@@ -155,7 +155,7 @@ def test_ctrl_c_keeps_what_was_trained(tmp_path, interruptible, validated, monke
         assert np.all(fitted.parameters["p"] != 0) and (fitted.validation_losses is not None) == validated
         np.testing.assert_array_equal(fitted.losses, whole.losses[:done])
 
-    with pytest.raises(Interrupted, match="from where the same call goes on"):
+    with pytest.raises(Interrupted, match="from where the same call continues"):
         train(rows, Signalling(1), start, checkpoint=tmp_path, **settings)
     again = train(rows, Signalling(0), start, checkpoint=tmp_path, **settings)
     np.testing.assert_array_equal(again.losses, whole.losses)

@@ -40,7 +40,7 @@ def test_a_tilt_of_another_shape_is_refused(of, library):
     target = Target(lambda x: -0.5 * library.backend.xp.sum(x**2, axis=-1), score=lambda x: -x)
     x0 = library.array(np.random.default_rng(0).normal(size=(3, 3)))
     kernel = SRMC(MALA(0.1), alpha=0.5, tilt=Wrong(of))
-    with pytest.raises(FunctionError, match=rf"{of} of Wrong.* must give an array of shape \(3, 3\); got shape"):
+    with pytest.raises(FunctionError, match=rf"{of} of Wrong.* must return an array of shape \(3, 3\); got shape"):
         sample(target, kernel, x0, 2, seed=1)
 
 

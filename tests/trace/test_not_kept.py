@@ -39,7 +39,7 @@ def of_shards(folder):
 @pytest.mark.parametrize("made", [from_a_file, from_a_checkpoint, of_shards])
 def test_a_trace_without_a_kernel(tmp_path, made):
     trace = made(tmp_path)
-    own = "files hold no kernel that has code of yours"
+    own = "files hold no kernel with user code"
     why = "each shard was tuned for itself" if made is of_shards else own
     assert repr(trace.kernel) == f"<no kernel: {why}>"
     assert "kernel='SRMC(" in repr(trace)

@@ -81,7 +81,7 @@ def test_arrays_of_other_libraries(library):
         ({"log_likelihood": np.zeros((200, 2, 3))}, "do not sum over these"),
         ({"log_likelihood": np.zeros((2, 3, 200, 5))}, r"here \(200, 2, 3, ...\); y has \(2, 3, 200, 5\)"),
         ({"posterior_predictive": {"a": np.zeros((200, 6, 5))}}, r"a has \(200, 6, 5\)"),
-        ({"prior_predictive": np.zeros((200, 2, 3, 5))}, "give the trace of these as prior="),
+        ({"prior_predictive": np.zeros((200, 2, 3, 5))}, "pass their trace as prior="),
         ({"observed_data": np.zeros(5), "dims": {"y": ["a", "b"]}}, "dims has 2 names for the axes of y"),
         ({"observed_data": np.zeros(5), "dims": {"Y": "a"}}, "dims names the axes of Y, and nothing is given"),
         ({"observed_data": np.zeros(5), "dims": {"y": "a"}, "coords": {"a": [1, 2]}}, "'a' has 5 places, and 2 names"),

@@ -1,7 +1,7 @@
 """The conformance suite: what every kernel must do on every library, importable by anyone.
 
-``python -m xpsample conformance`` prints its table. To check kernels of your own, write them as `Scenario` values; to
-check a backend of your own, register it. `check_all` runs them. ``--kernel package.module:NAME`` does so for a kernel,
+``python -m xpsample conformance`` prints its table. To check your own kernels, write them as `Scenario` values; to
+check your own backend, register it. `check_all` runs them. ``--kernel package.module:NAME`` does so for a kernel,
 or for scenarios, of any module.
 """
 

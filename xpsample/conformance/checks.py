@@ -88,13 +88,13 @@ def _reference(scenario: Scenario) -> np.ndarray:
 
 
 def same_chain(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
-    """The chain equals that of NumPy float64 under the same noise; that of a second run if NumPy has none."""
+    """The chain equals NumPy's in float64 under the same noise, or a second run's if NumPy has none."""
     run = _run(scenario, device)
     if not runs_on(scenario, reference()):
         again = _run.__wrapped__(scenario, device)
         deviation = float(np.abs(to_host(again.draws) - to_host(run.draws)).max())
         return Outcome(deviation == 0, f"{deviation:.1e}")
-    dtype = dtype_name(run.statistics["acceptance_probability"])  # that of the arithmetic; positions may be integers
+    dtype = dtype_name(run.statistics["acceptance_probability"])  # dtype of the arithmetic; positions may be integers
     deviations = np.abs(to_host(run.draws).astype(np.float64) - _reference(scenario)).max(axis=(0, 2))
     largest = {"float64": 1e-10, "float32": 2e-2}[dtype]  # over STEPS steps, float32 may lose digits and no more
     if not scenario.stationary.finite:
@@ -137,7 +137,7 @@ _EXITS = (
 
 
 class HostTransfer(Exception):
-    """An array's values were asked for on the host inside a step."""
+    """An array's values were read on the host inside a step."""
 
 
 @contextmanager
@@ -244,7 +244,7 @@ def driven_equals_eager(scenario: Scenario, device: DeviceDtype, quick: bool) ->
 def resume_exact(scenario: Scenario, device: DeviceDtype, quick: bool) -> Outcome:
     """A run that is killed after a third of its steps and called again gives the bits of an uninterrupted one.
 
-    So must the backend's own noise, which a run by an integer seed draws: the same for a step wherever a block begins.
+    The backend's own noise, drawn by a run with an integer seed, must also not depend on where a block begins.
     """
     whole, (target, kernel, x0) = _run(scenario, device), _setting(scenario, device)
     source, third = Portable(1), STEPS // 3
@@ -341,12 +341,12 @@ class Row(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed."""
+        """Return whether no check failed."""
         return all(outcome.passed is not False for outcome in self.outcomes.values())
 
 
 def runs_on(scenario: Scenario, device: DeviceDtype) -> bool:
-    """Whether a scenario's kernel is written for a device's library."""
+    """Return whether a scenario's kernel is written for a device's library."""
     return not scenario.libraries or device.backend.name in scenario.libraries
 
 

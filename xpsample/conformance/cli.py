@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kernel",
         action="append",
         metavar="NAME",
-        help="only this kernel (repeatable); package.module:NAME for a kernel, or for scenarios, of your own",
+        help="only this kernel (repeatable); package.module:NAME for a kernel, or for your own scenarios",
     )
     backend.completer = lambda **_: registered_backends()  # type: ignore[attr-defined]  # for argcomplete
     kernel.completer = lambda **_: [case.name for case in scenarios()]  # type: ignore[attr-defined]
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume",
         type=Path,
         metavar="FILE",
-        help="keep finished rows in this file; the same command goes on after those that are there",
+        help="keep finished rows in this file; the same command continues after those that are there",
     )
     parser.add_argument(
         "--report",
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 def _reported(
     args: argparse.Namespace, devices: list[DeviceDtype], rows: list[Row], progress: Progress
 ) -> Iterator[None]:
-    """A block whose rows go into a report, if one is asked for, with times after it; wherever it is stopped."""
+    """Write the rows of a block, and times after it, into the report if one is requested; also if interrupted."""
     if args.report is None:
         yield
         return

@@ -74,7 +74,7 @@ class Counter:
 
 
 def stated(evaluations: Evaluations, chains: int) -> Evaluations:
-    """What an `Info` says of all chains: each count holds for every chain, or has one entry for each."""
+    """Total of an `Info` over all chains: each count holds for every chain, or has one entry for each."""
 
     def total(count: Any) -> int:
         each = to_host(count) if getattr(count, "ndim", 0) else count
@@ -107,7 +107,7 @@ def _shown(evaluations: Evaluations) -> str:
 
 
 def loops_are_plain(device: DeviceDtype) -> bool:
-    """Whether the library's loops call their body once a round, so that calls can be counted."""
+    """Return whether the library's loops call their body once a round, so that calls can be counted."""
     calls = []
 
     def body(i: Any, carry: Any) -> Any:

@@ -65,7 +65,7 @@ class Finite:
         return Enumerated(states.astype(self.dtype), log_weights)
 
     def feature(self, tilt: Tilt) -> np.ndarray:
-        """The score that a tilt is made of, at every state: with `Ratio` the discrete score, else the gradient."""
+        """Score in a tilt, at every state: the discrete score with `Ratio`, otherwise the gradient."""
         states, data = self.space.states(self.dim), self.target(np.asarray).data
         if not isinstance(tilt, Ratio):
             return np.asarray(_score(states, data))

@@ -21,7 +21,7 @@ class Invariance(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether the distribution is left invariant, as far as this test can see."""
+        """Return whether the distribution is left invariant, as far as this test can see."""
         return self.z <= self.limit
 
 
@@ -32,7 +32,7 @@ class Distribution(ABC):
     ----------
     dim : int
     finite : bool
-        Whether the positions are those of a discrete space.
+        Whether the positions are on a discrete space.
     """
 
     @property
@@ -79,7 +79,7 @@ class Pushforward(Distribution):
 
     @property
     def dim(self) -> int:
-        """As many as there are normals."""
+        """Number of normals."""
         return self.normals
 
     def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
@@ -112,12 +112,12 @@ class Shifted(Distribution):
 
     @property
     def dim(self) -> int:
-        """That of the other distribution."""
+        """Dimension of the other distribution."""
         return self.stationary.dim
 
     @property
     def finite(self) -> bool:
-        """That of the other distribution."""
+        """Return whether the other distribution is finite."""
         return self.stationary.finite
 
     def draw(self, generator: np.random.Generator, chains: int) -> np.ndarray:
@@ -150,7 +150,7 @@ class Enumerated(Distribution):
 
     @property
     def probabilities(self) -> np.ndarray:
-        """Of the states."""
+        """Probabilities of the states."""
         weights = np.exp(self.log_weights - np.max(self.log_weights))
         return weights / np.sum(weights)
 

@@ -141,7 +141,7 @@ def _repelling(kernel: SRLD, visited: list[Array]) -> list[Array]:
 
 
 def _alpha_force(plain: BoundTarget, kernel: SRLD, x: Array, past: tuple[Array, ...]) -> Array:
-    """alpha g(x), where every chain has its own past or, if `shared`, that of all chains."""
+    """alpha g(x), where every chain has its own past or, if `shared`, the past of all chains."""
     xp, total = plain.xp, plain.xp.zeros_like(x)
     sigma: Any = kernel.kernel.bandwidth  # a number in these scenarios
     turns = range(x.shape[0]) if kernel.shared else range(1)

@@ -48,7 +48,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: "Sequence[Timed]", whole: bool = True) -> str:
-    """Versions, devices, the table of conformance and that of times, in Markdown; it says if it is not `whole`."""
+    """Versions, devices, and the tables of conformance and times, in Markdown; notes if it is not `whole`."""
     made = made_with(devices)
     models = {f"{d.backend.name} {found.name}": found.model for d in devices for found in d.backend.devices()}
     about = [
@@ -98,9 +98,9 @@ SHORT = 8
 
 
 class Timed(NamedTuple):
-    """Seconds of a step, of a run by itself, and of a first run, which may compile.
+    """Seconds of a step, of a run without its steps, and of a first run, which may compile.
 
-    Those of a run by itself are nan where the steps of the long run took longer than those of the short one: the
+    The second is nan if the steps of the long run took longer than those of the short one: the
     machine was busy.
     """
 
@@ -115,7 +115,7 @@ class Timed(NamedTuple):
 def timed(devices: Sequence[DeviceDtype], seconds: float) -> Iterator[Timed]:
     """Times of all kernels, in float32 where a device has it: with more and more chains, until the time is up.
 
-    What would take longer than is left, judged by a tenth of the chains, is left out.
+    Measurements that would exceed the remaining time, judged by a tenth of the chains, are skipped.
     """
     end = time.monotonic() + seconds
     expected: dict[tuple[str, str, str], float] = {}

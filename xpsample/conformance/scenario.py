@@ -32,7 +32,7 @@ class Scenario:
     Parameters
     ----------
     name : str
-        Of the kernel; also its docs page and test.
+        Name of the kernel; also of its docs page and test.
     target : callable
         ``target(asarray) -> AbstractTarget``; `asarray` puts host arrays on the device under test.
     kernel : callable
@@ -48,7 +48,8 @@ class Scenario:
     tilt : Tilt
         The tilt that a wrapper's steps are compared with; `Exact` for tilts that approximate it.
     with_exact_state : callable, optional
-        ``with_exact_state(state, normals, asarray)``: puts exact draws into the parts of a state beside the positions.
+        ``with_exact_state(state, normals, asarray)``: puts exact draws into the parts of a state other than the
+        positions.
     biased : str
         Why the kernel leaves no known distribution invariant, if so. The invariance check is then skipped, and
         `stationary` only gives start positions.
@@ -56,7 +57,7 @@ class Scenario:
         Names of the backends that the kernel is written for; all of them if empty. A kernel that NumPy is not among has
         no chain of NumPy's to be compared with, and its own second run stands for that.
     walkers : int
-        Of an ensemble: the invariance check then makes ensembles of so many chains, whose dependence shows.
+        Walkers of an ensemble: the invariance check makes ensembles of so many chains, to show dependence.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Kernels under test, each with a target and a stationary distribution that has exact draws; and those of users."""
+"""Kernels under test, each with a target and a stationary distribution that has exact draws; and users' scenarios."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ def _with_unit_velocity(state: Any, normals: np.ndarray, asarray: AsArray) -> An
 
 
 def _with(state: Any, **parts: Array) -> Any:
-    """A state, or that of a wrapper, with other parts of the base kernel's."""
+    """A state, or a wrapper's state, with replaced parts of the base kernel's state."""
     if hasattr(state, "base"):
         return state._replace(base=state.base._replace(**parts))
     return state._replace(**parts)

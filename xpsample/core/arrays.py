@@ -72,7 +72,7 @@ def is_array(value: object) -> TypeGuard[Array]:
 def in_order(array: np.ndarray) -> np.ndarray:
     """Return a NumPy array with native bytes in C order, as all libraries accept it; copied only if it is not.
 
-    `torch.from_dlpack` aborts the process on negative strides, also on those of axes of length 1, which NumPy calls
+    `torch.from_dlpack` aborts the process on negative strides, even of axes of length 1, which NumPy calls
     contiguous.
     """
     if array.dtype.isnative and array.flags.c_contiguous and min(array.strides, default=0) >= 0:

@@ -78,14 +78,14 @@ class Autodiff(ABC):
 
     @abstractmethod
     def unpack(self, value: object) -> Unpacked | None:
-        """What a container of the library's own, which its transformations take as a tree, holds; None for all else.
+        """Contents of the library's own containers, which its transformations treat as trees; None for others.
 
         Which it is depends on the type of the value alone.
         """
 
     @abstractmethod
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
-        """The dtype that has the fewest digits of those that ``f(x)`` computes in, and its machine epsilon.
+        """The least precise dtype in which ``f(x)`` computes, and its machine epsilon.
 
         None where that is the dtype of `x`, or one with more digits.
         """
@@ -104,7 +104,7 @@ class Schedule:
     thinning : int
         Steps of a row.
     room : int
-        Rows to take memory for where that is more than `draws`, so that runs of other lengths share what is compiled.
+        Rows to allocate if more than `draws`, so that runs of other lengths share what is compiled.
     window : int
         Rows that buffers hold where rows go to a store, an even number: row i is in place ``i % window``. 0 where
         buffers hold all rows.
@@ -182,7 +182,7 @@ Buffers = tuple[Any, ...] | None
 """Memory for the rows of each recorder, a tree of arrays; None until the first row is there."""
 
 Driven = tuple[Carry, Buffers, Any, int]
-"""Result of a block of steps: the carry, the buffers, the sums of what steps did, and the first that was not made."""
+"""Result of a block of steps: carry, buffers, sums of what steps did, and the first step not made."""
 
 
 class Source(Protocol):
@@ -206,7 +206,7 @@ class DrivenProgram(Protocol):
 
     @property
     def backend(self) -> "Backend":
-        """Of the arrays."""
+        """Backend of the arrays."""
 
     @property
     def data(self) -> Tree:
@@ -221,13 +221,13 @@ class DrivenProgram(Protocol):
         """Key of a compiled program: all that is part of it, without `values`, data and positions."""
 
     def values(self, is_array: Callable[[object], bool]) -> dict[str, Any]:
-        """Numbers, and arrays, that a compiled program may take as arguments, too, by path."""
+        """Numbers and arrays that may also be arguments of a compiled program, by path."""
 
     def advance(self, data: Tree = None, values: Mapping[str, Any] | None = None) -> Step:
         """The step, with other `data` and `values` than its own where these are given."""
 
     def sums(self, infos: Sequence[Any]) -> Tree:
-        """The sums of what some steps did. They are added up, and do not depend on which steps are summed at once."""
+        """Sums of what some steps did, independent of how steps are grouped."""
 
     @property
     def schedule(self) -> Schedule:
@@ -290,7 +290,7 @@ class Backend(ABC):
             ``(i, carry) -> carry``, of the same structure, shapes and dtypes.
         carry : tree of arrays
         until : callable, optional
-            Of the carry; a 0-d boolean array, asked before every i; a library that runs eagerly waits for it.
+            Function of the carry that returns a 0-d boolean array, called before every i; eager libraries wait for it.
 
         See Also
         --------
@@ -335,15 +335,15 @@ class Backend(ABC):
     def synchronize(self, value: Tree, number: float = 0.0) -> float:
         """Wait until the arrays of a tree are computed.
 
-        Where several processes hold the arrays, all of them make this call, which gives each of them the largest
-        `number`, to the accuracy of float32; else it gives back its own.
+        If several processes hold the arrays, all of them make this call, which returns to each the largest
+        `number`, to the accuracy of float32; otherwise it returns its own.
         """
 
     @abstractmethod
     def to_host(self, array: Any) -> np.ndarray:
         """A NumPy copy (or view, where the memory is shared) of an array.
 
-        Where several processes hold the array, all of them make this call, and each gets all of it.
+        If several processes hold the array, all of them make this call, and each gets all of it.
         """
 
     @abstractmethod
@@ -352,4 +352,4 @@ class Backend(ABC):
 
     @abstractmethod
     def devices(self, array: Array | None = None) -> list[Device]:
-        """The devices present, each with the real dtypes that work on it now; or those that hold an array."""
+        """The devices present, each with the real dtypes that work on it now; or the devices of an array."""

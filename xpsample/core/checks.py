@@ -22,7 +22,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 
 LARGEST = 2**31 - 1
-"""Of whole numbers that steps are compared with: they are counted in 32 bits."""
+"""Largest whole number to compare steps with: they are counted in 32 bits."""
 
 CALLS_TARGETS = "xpsample.targets.prepared"
 """The module by which all functions of a user's target are called."""
@@ -39,14 +39,14 @@ def given(value: object) -> str:
         return f"an array, {dtype_name(value)} of shape {tuple(value.shape)}"
     try:
         return " ".join(_SHORT.repr(value).split())
-    except Exception:  # a repr may fail, and that of an integer of many digits does
+    except Exception:  # a repr may fail, as for an integer of many digits
         return f"a {type(value).__name__}"
 
 
 def is_of_a_function(error: Exception) -> bool:
     """Return whether an error is one that code raises for wrong values.
 
-    It is none of ours, none of a user's own classes, and nothing that is wrong with the machine, such as its memory.
+    It is no error of xpsample or of a user's classes, and no machine failure, such as lack of memory.
     """
     wrong = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError, NotImplementedError)
     own = type(error) is RuntimeError or is_numerical(error)
@@ -60,7 +60,7 @@ def is_numerical(error: BaseException | None) -> bool:
 
 @contextmanager
 def errors_of_functions(what: str, of_targets: str = "") -> Iterator[None]:
-    """A block that calls functions of a user: what they raise becomes an error of ours that begins with `what`.
+    """Turn what a user's functions raise in the block into an xpsample error that begins with `what`.
 
     It names the function. `of_targets` is advice with ``{error}`` for the error's class. It is omitted if the function
     is not one of a target, or if no position is at fault, such as for an array that cannot be changed in place.

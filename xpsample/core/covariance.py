@@ -117,7 +117,7 @@ class LowRankCovariance(Covariance):
     """C = S B S with S = diag(sd) and B = I + U (diag(values) - 1) U^T: a diagonal and a few directions.
 
     In units of the sds C is the identity but for the directions U, whose variances are the values. Its root is S times
-    that of B. It stands for a matrix wherever a kernel takes one, such as ``HMC(mass=...)``, in O(dim rank) numbers.
+    the root of B. Pass it wherever a kernel accepts a matrix, such as ``HMC(mass=...)``, in O(dim rank) numbers.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _transposed(matrix: Array) -> Array:
 
 
 def dense_covariance(root: Array, inverse: bool = False) -> DenseCovariance:
-    """C = A A^T of its root A, (dim, dim) or (*groups, dim, dim); with `inverse`, that of the inverse of A A^T."""
+    """C = A A^T from its root A, (dim, dim) or (*groups, dim, dim); with `inverse`, C = (A A^T)^-1."""
     xp = array_namespace(root)
     other = xp.linalg.inv(root)
     if inverse:
@@ -213,9 +213,9 @@ def matrix(*, default: Any = None, tune: ToBeTuned | None = None, only_with: str
 def as_covariance(name: str, matrix: Any) -> Covariance:
     """A hyperparameter as a `Covariance`; HyperparameterError if it is not positive (definite), or not symmetric.
 
-    None is the identity, and so is what a warm-up will replace. A number is a multiple of the identity, an array of one
-    axis a diagonal, of two a matrix; three and more hold a diagonal ``(*groups, 1, dim)`` or a matrix ``(*groups, dim,
-    dim)`` for each group of chains.
+    None, and a matrix that a warm-up will replace, are the identity. A number is a multiple of the identity, an array
+    of one axis a diagonal, of two a matrix; three and more hold a diagonal ``(*groups, 1, dim)`` or a matrix
+    ``(*groups, dim, dim)`` for each group of chains.
     """
     if matrix is None or isinstance(matrix, ToBeTuned):
         return IdentityCovariance()

@@ -76,7 +76,7 @@ def as_in_runs(f: F) -> F:
 class Processes:
     """The processes that hold the positions of a run together: how many, and the number of this one.
 
-    All of them make the same calls, in the same order. What a process finds out by itself, such as the time or a
+    All of them make the same calls, in the same order. What only one process knows, such as the time or a
     signal, must not lead it another way than the others, which would wait for it.
     """
 

@@ -150,7 +150,7 @@ class RepellenceWarning(DiagnosisWarning):
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line that called this package."""
     stacklevel, frame = 1, inspect.currentframe()
-    # functools: a cached property of ours that is computed
+    # functools: while a cached property of xpsample is computed
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("xpsample", "functools"):
         stacklevel, frame = stacklevel + 1, frame.f_back
     warnings.warn(message, category, stacklevel=stacklevel)
@@ -164,7 +164,7 @@ def reading(
     doing: str = "read",
     of: type[Exception] = Exception,
 ) -> Iterator[None]:
-    """Raise an error of ours, which names the file and says what to do, for an error `of` a class in the block.
+    """Raise an xpsample error, which names the file and the fix, for an error `of` a class in the block.
 
     A damaged file can fail in any way. Too little memory is another matter.
     """

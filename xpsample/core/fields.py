@@ -174,7 +174,7 @@ class FrozenDataclass(ABC):
     """Base of values that cannot be changed: each subclass is a frozen dataclass whose fields are checked.
 
     Fields are declared by `parameter`, `count`, `instance` and so on, or by `dataclasses.field` where there is nothing
-    to check. Arguments of the class are those of `dataclasses.dataclass`; values are compared by identity unless
+    to check. The class accepts the arguments of `dataclasses.dataclass`; values are compared by identity unless
     ``eq=True``. A method ``__check_init__`` checks fields together. `dataclasses.replace` makes a changed copy.
 
     Examples
@@ -191,7 +191,7 @@ class FrozenDataclass(ABC):
     """
 
     _declared: ClassVar[tuple[Field[Any], ...]]
-    """The fields with their declarations, which a decorator `dataclass` on the class would take from them."""
+    """The fields with their declarations, which a decorator `dataclass` on the class would remove."""
 
     _derived: ClassVar[tuple[Field[Any], ...]]
     """Values derived from fields, each under the name of the field after an underscore."""
@@ -208,7 +208,7 @@ class FrozenDataclass(ABC):
                     f"such as {f.name}: float = parameter(default={vars(cls)[f.name]!r})"
                 )
         made: Any = dataclass(frozen=True, eq=eq, **settings)(cls)
-        del made.__setattr__, made.__delattr__  # those of the base class stand for them, also if there is a decorator
+        del made.__setattr__, made.__delattr__  # use the base class's methods, also if there is a decorator
         cls._declared = fields(made)
         cls._derived = tuple(_derived_field(f.name) for f in cls._declared if f.metadata.get("derive") is not None)
 

@@ -19,7 +19,7 @@ PER_CHAIN = {"per_chain": True}
 
 
 ROWS_PER_CHAIN = {"per_chain": True, "rows": True}
-"""Metadata of a field that holds an array with one more axis in front of those of the chains."""
+"""Metadata of a field that holds an array with one more axis in front of the chain axes."""
 
 VECTOR = {"coordinates": (1,)}
 """Metadata of a field that holds an array (dim,), or a number for all coordinates."""
@@ -31,10 +31,10 @@ POSITIONS = {"positions": True}
 """Metadata of a field that holds a number, or an array which broadcasts against the positions (*chains, dim)."""
 
 ROWS_OF_POSITIONS = {"positions": True, "rows": True}
-"""Metadata of a field that holds an array with one more axis in front of what broadcasts against the positions."""
+"""Metadata of a field that holds an array with one more axis in front of the axes that broadcast against positions."""
 
 PER_GROUP = {"groups": True}
-"""Metadata of a field that holds an array of two axes, or one with those of the groups of chains in front."""
+"""Metadata of a field that holds an array of two axes, or one with the axes of chain groups in front."""
 
 NUMBERS = {"numbers": True}
 """Metadata of a field that holds a tuple of numbers, however many, which a compiled program takes as arguments."""
@@ -66,7 +66,7 @@ def rungs_of(name: str) -> dict[str, str]:
 
 
 def settings(owner: Any) -> Iterator[tuple[Field[Any], Any]]:
-    """The fields of a kernel, or of a value inside one, and what is derived from them; none of what is no dataclass."""
+    """The fields of a kernel, or of a value inside one, with derived values; nothing for other classes."""
     if is_dataclass(owner) and not isinstance(owner, type):
         kind: Any = type(owner)
         for field in (*kind._declared, *kind._derived) if hasattr(kind, "_derived") else fields(owner):
@@ -84,7 +84,7 @@ def check_range(
 ) -> Any:
     """A real number, or an array of such, in a range with the ends of `check_ends`; a number as Python's.
 
-    With `optional`, None is fine, and so is a rule that tunes it.
+    With `optional`, None and a rule that tunes the value are accepted.
     """
     if optional and (value is None or isinstance(value, ToBeTuned)):
         return value
@@ -118,7 +118,7 @@ def check_vector(name: str, value: Any) -> Any:
 def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int, ...] = ()) -> None:
     """Raise unless every array that a kernel holds has the positions' library, device and dtype, and broadcasts.
 
-    `owner` is a kernel or a value inside one, which sees the chain axes `rungs` before those of x, (*chains, dim).
+    `owner` is a kernel or a value inside one, which sees the chain axes `rungs` before the axes of x, (*chains, dim).
     Messages write `path` before the names.
     """
     for f, value in settings(owner):
@@ -135,7 +135,7 @@ def check_hyperparameters(owner: Any, x: Array, path: str = "", rungs: tuple[int
 def check_array(name: str, value: Array, x: Array, kind: Mapping[str, Any], rungs: tuple[int, ...] = ()) -> None:
     """Raise unless an array fits the positions x: library, device, dtype, and the shape that its `kind` asks for.
 
-    The kind is `PER_CHAIN`, `VECTOR`, `MATRIX`, `POSITIONS`, or empty; `rungs` are chain axes before those of x.
+    The kind is `PER_CHAIN`, `VECTOR`, `MATRIX`, `POSITIONS`, or empty; `rungs` are chain axes before the axes of x.
     """
     check_same_home(name, value, x)
     if value.dtype != x.dtype and "float" in dtype_name(x):
@@ -208,10 +208,10 @@ def arguments(owner: Any, is_argument: Callable[[object], bool], path: str = "")
 
 
 def with_arguments(owner: Any, values: Mapping[str, Any], path: str = "") -> Any:
-    """A kernel with other `arguments`, by path. They are not checked: those of a compiler have no values yet."""
+    """A kernel with other `arguments`, by path. They are not checked: a compiler's tracers have no values yet."""
     if not any(name.startswith(path) for name in values) or not is_frozen(owner):
         return owner
-    changed = object.__new__(type(owner))  # the fields and nothing else: what is cached beside them is of other values
+    changed = object.__new__(type(owner))  # the fields alone: cached values are of the old ones
     for f, value in settings(owner):
         name = f"{path}{f.name}"
         if name in values:

@@ -25,7 +25,7 @@ ENTRY_POINT_GROUP = "xpsample.backends"
 _by_type: dict[type, Backend] = {}
 
 _tree_types: dict[type, Autodiff | None] = {}
-"""Of values that were asked about, whose trees they are."""
+"""Owner of the tree type, for types already seen."""
 
 MOST_TYPES = 4096
 """Types that are remembered: a class that is made in a function is another one at each call."""
@@ -111,7 +111,7 @@ def backends_seen() -> list[Backend]:
 
 
 def unpacked(value: object) -> Unpacked | None:
-    """A tree that is a library's own, such as a module whose weights are arrays, taken apart; None for what is none."""
+    """Contents of a library's own tree, such as a module whose weights are arrays; None for other values."""
     kind = type(value)
     try:
         owner = _tree_types[kind]
@@ -175,9 +175,9 @@ def _find(array: object) -> Backend:
 
 
 def _owner_of_tree(value: object) -> Autodiff | None:
-    """Whose transformations take a value as a tree: of a library that is imported, as it is where there is a value."""
+    """The imported library whose transformations treat a value as a tree."""
     if value is None or isinstance(value, (dict, list, tuple, int, float, complex, str, bytes)):
-        return None  # those containers are trees of ours, whatever libraries are there
+        return None  # these containers are xpsample's trees with every library
     try:
         backend_of(value)
         return None  # an array

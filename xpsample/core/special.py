@@ -40,7 +40,7 @@ def softplus(a: Array) -> Array:
     Parameters
     ----------
     a : array
-        Of a real floating dtype.
+        Array of a real floating dtype.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def logsumexp(a: Array, axis: int | tuple[int, ...] = -1) -> Array:
     Parameters
     ----------
     a : array
-        Of a real floating dtype.
+        Array of a real floating dtype.
     axis : int or tuple of int
         By default the last one: all others may be chains.
 
@@ -134,7 +134,7 @@ def log_gamma(a: Array) -> Array:
     Parameters
     ----------
     a : array
-        Of a real floating dtype. ``log_gamma(n + 1)`` is the log factorial of n.
+        Array of a real floating dtype. ``log_gamma(n + 1)`` is the log factorial of n.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def log1p_square(a: Array) -> Array:
 
 
 # Chebyshev coefficients of (1 + 2x) exp(x^2) erfc(x) on x >= 0 in t = (x - 3.75) / (x + 3.75), computed with 40 digits.
-# The form is that of Shepherd and Laframboise (1981), Mathematics of Computation 36, 249-253.
+# The form is from Shepherd and Laframboise (1981), Mathematics of Computation 36, 249-253.
 ERFCX = (
     1.1775789345674017,
     -0.004590054580646478,

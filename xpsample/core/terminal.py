@@ -43,7 +43,7 @@ class Progress:
         self._printed()
 
     def __enter__(self) -> "Progress":
-        with suppress(RuntimeError):  # Python in a browser has no threads: it says nothing
+        with suppress(RuntimeError):  # Python in a browser has no threads: no progress
             self._thread.start()
         return self
 

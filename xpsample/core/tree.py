@@ -104,7 +104,7 @@ def structure(node: Any) -> Any:
         return None
     if isinstance(node, dict):
         if not all(isinstance(key, str) for key in node):
-            raise TypeError(f"only text keys can be saved, not those of {list(node)}")
+            raise TypeError(f"only text keys can be saved; got {list(node)}")
         return {"dict": {key: structure(child) for key, child in node.items()}}
     if hasattr(node, "_fields"):
         return {

@@ -48,7 +48,7 @@ def only(xp: Any, inside: Array, value: Array) -> Array:
 
 
 def counts(xp: Any, x: Array, largest: Array | None = None) -> Array:
-    """Whether `x` is one of 0, 1, 2, ..., and at most `largest`."""
+    """Return whether `x` is one of 0, 1, 2, ..., and at most `largest`."""
     whole = (x >= 0.0) & (x == xp.floor(x)) & (x < math.inf)
     return whole if largest is None else whole & (x <= largest)
 

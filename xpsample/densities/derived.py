@@ -216,7 +216,7 @@ def mixture(weights: Array, density: Array) -> Any:
     Returns
     -------
     array
-        Of the shape to which the arguments broadcast, without the last axis.
+        Shape to which the arguments broadcast, without the last axis.
 
     Examples
     --------

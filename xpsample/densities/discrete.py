@@ -155,7 +155,7 @@ def categorical(x: ArrayLike, logits: ArrayLike) -> Any:
     Returns
     -------
     array
-        Of the shape to which x and the first axes of `logits` broadcast; -inf if x is none of 0, ..., k - 1.
+        Shape to which x and the first axes of `logits` broadcast; -inf if x is none of 0, ..., k - 1.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def ordered_logistic(x: ArrayLike, location: ArrayLike, cutpoints: ArrayLike) ->
     Returns
     -------
     array
-        Of the shape to which x, `location` and the first axes of `cutpoints` broadcast; -inf if x is none of
+        Shape to which x, `location` and the first axes of `cutpoints` broadcast; -inf if x is none of
         0, ..., k - 1.
 
     Examples

@@ -22,7 +22,7 @@ def dirichlet(x: ArrayLike, concentration: ArrayLike) -> Any:
     Returns
     -------
     array
-        Of the shape of the arguments without the last axis; -inf if an entry of x is not positive.
+        Shape of the arguments without the last axis; -inf if an entry of x is not positive.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def multinomial(x: ArrayLike, logits: ArrayLike) -> Any:
     Returns
     -------
     array
-        Of the shape of the arguments without the last axis; -inf if an entry of x is none of 0, 1, 2, ...
+        Shape of the arguments without the last axis; -inf if an entry of x is none of 0, 1, 2, ...
 
     Examples
     --------
@@ -85,7 +85,7 @@ def multivariate_normal(x: ArrayLike, mean: ArrayLike, cholesky: ArrayLike) -> A
     Returns
     -------
     array
-        Of the shape to which the first axes of the arguments broadcast.
+        Shape to which the first axes of the arguments broadcast.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def lkj(cholesky: ArrayLike, eta: ArrayLike) -> Any:
     Returns
     -------
     array
-        Of the shape to which the first axes of `cholesky` and `eta` broadcast.
+        Shape to which the first axes of `cholesky` and `eta` broadcast.
 
     Examples
     --------

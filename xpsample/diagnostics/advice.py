@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 ACROSS = (
     "moves of one variable at a time, or of few, may not cross: use ParallelTempering or HiSS around the kernel, or "
-    "one Categorical variable in place of those that must agree"
+    "one Categorical variable in place of variables that must agree"
 )
 
 
@@ -77,18 +77,18 @@ class Advice(NamedTuple):
             )
         if self.step is not None and not self.unset:
             return (
-                "leave step size and metric out, to have them tuned, take a kernel that moves further, such as HMC, or "
+                "unset step size and metric to have them tuned, use a kernel that moves further, such as HMC, or "
                 "a metric that fits; or run much longer"
             )
-        return f"{self.metrics}, take a kernel that moves further, such as NUTS, or run much longer"
+        return f"{self.metrics}, use a kernel that moves further, such as NUTS, or run much longer"
 
     @property
     def metrics(self) -> str:
         """For coordinates that are narrowly correlated."""
         if self.dense:
-            return "the metric is dense already: take other parameters"
+            return "the metric is dense already: use other parameters"
         own = "HMC(mass=DenseMetric())" if self.metric is None else f"{self.kernel}({self.metric}=DenseMetric())"
-        return f"take a dense metric, such as {own}"
+        return f"use a dense metric, such as {own}"
 
     def together(self, names: Sequence[str]) -> str:
         """For these coordinates, which are narrowly correlated."""

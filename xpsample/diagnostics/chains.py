@@ -11,7 +11,7 @@ from xpsample.diagnostics.findings import Column, Finding, of_columns, of_worst,
 
 APART, ERRORS = 2.0, 5.0
 """Chains in different modes are this many of their standard deviations apart, as two normal modes are; and this many
-standard errors of their means, by what the means of their halves differ by."""
+standard errors of their means, estimated from the difference of their halves' means."""
 
 SPLIT, LEAST_VISIT, FEWEST_SPLIT = 4.0, 0.02, 16
 """Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, the
@@ -20,7 +20,7 @@ distribution differ by 2.65, and of an even one by 3.46; the far part of a heavy
 
 DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 32
 """A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
-long as a leap, in these. Of a random walk they differ by 1.4, and of a chain with an ESS of 25 in both by 0.4."""
+long as a leap, in these. For a random walk they differ by 1.4, and for a chain with an ESS of 25 in both by 0.4."""
 
 CORRELATED, MOST_CORRELATED, EXACT = 0.97, 32, 1e-10
 """Two coordinates are narrowly correlated from there on; how many coordinates are compared; and how near 1 it is that
@@ -30,7 +30,7 @@ GROWTH, FEWEST_GROWN = 10.0, 32
 """From the first to the last quarter of a run, each of so many draws; a random walk from one point spreads by 2.6."""
 
 SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
-"""Draws that are a start, how many times as far out they are as nearly all draws of the second half, and how many times
+"""Draws of a start, how many times as distant they are as nearly all draws of the second half, and how many times
 as far as any such number of these in a row."""
 
 SETTLING, FEWEST_SETTLING = 1e-5, 32
@@ -45,12 +45,12 @@ def judge_modes(
     advice: Advice = OF_HMC,
     one_mode: bool = False,
 ) -> Finding | None:
-    """Whether chains keep apart: sorted by their means, whether somewhere two neighbours are far from one another.
+    """Check whether chains keep apart: if, sorted by their means, two neighbors are far from one another.
 
     Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one. Where
     two coordinates have the same two or more values in chains, but in another order, they are labels that chains have
     swapped: a finding of its own kind. Draws are (draw, chain, column); chains that are not `moving`, (chain, column),
-    are left out. Columns of `walks` (see `walking`) are apart since no chain has come round, and so are chains whose
+    are ignored. Columns of `walks` (see `walking`) are apart since no chain has come round, and so are chains whose
     halves differ as much as the chains: the largest of so many gaps is compared with a t distribution, whose degrees of
     freedom are the chains. With `one_mode` the log density is known not to fall between the chains, which then walk.
     """
@@ -88,7 +88,7 @@ def judge_modes(
             f"chains have swapped {columns[pair[0]][1]} and {columns[pair[1]][1]}, which are near {low:.3g} and "
             f"{high:.3g} the one or the other way round,",
             float(apart[first]),
-            "labels that mean nothing, such as those of the parts of a mixture: give them an order, such as by the "
+            "labels without meaning, such as of a mixture's components: set an order, such as by the "
             "space Ordered(n), or look only at what no order changes",
             columns,
             at,
@@ -132,7 +132,7 @@ def _swapped(
 def judge_crossings(
     columns: Sequence[Column], draws: np.ndarray, at: Sequence[int], moving: np.ndarray
 ) -> Finding | None:
-    """Whether the draws of all chains lie in two places, for columns `at` whose chains do not agree how often.
+    """Check whether the draws of all chains lie in two places, for columns `at` whose chains do not agree how often.
 
     Draws are (draw, chain, column), and `moving` says of each chain and column whether it moved.
     """
@@ -166,9 +166,9 @@ def judge_crossings(
 
 
 def walking(draws: np.ndarray, bad: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Whether chains of `bad` columns are on a walk that has not come round, and by how much they drift, (column,).
+    """Return whether chains of `bad` columns are on an unfinished slow walk, and how far they drift, (column,).
 
-    Of draws (draw, chain, column) of the second half, in order.
+    The draws (draw, chain, column) are of the second half, in order.
     """
     n, columns = draws.shape[0] // 2, draws.shape[-1]
     if n < FEWEST_WALKED or not draws.size or not bad:
@@ -188,17 +188,17 @@ def walking(draws: np.ndarray, bad: Sequence[int]) -> tuple[np.ndarray, np.ndarr
 def judge_walk(
     columns: Sequence[Column], walks: np.ndarray, ratio: np.ndarray, high: bool, advice: Advice
 ) -> Finding | None:
-    """That chains are on a slow walk, by `walking`'s figures of columns that have not mixed.
+    """Finding of a slow walk, by `walking`'s figures of columns that have not mixed.
 
     `high` says that nearly all steps are accepted.
     """
     what = "chains walk slowly: from one quarter of the run to the next they move by {worst:.2g} of their sds,"
-    far = f"take larger steps; or {advice.further}" if high and not advice.unset else advice.further
+    far = f"use larger steps; or {advice.further}" if high and not advice.unset else advice.further
     return of_worst("slow", what, far, columns, walks, ratio)
 
 
 def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarray, advice: Advice) -> Finding | None:
-    """Whether the columns `at`, which mix badly, are narrowly correlated with others of their group."""
+    """Check whether the columns `at`, which mix badly, are narrowly correlated with others of their group."""
     chosen = at[:MOST_CORRELATED]
     if len(chosen) < 2 or draws.shape[0] < FEWEST_WALKED:
         return None
@@ -230,7 +230,7 @@ def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarr
 
 
 def judge_growth(columns: Sequence[Column], draws: np.ndarray, advice: Advice = OF_HMC) -> Finding | None:
-    """Whether the spread of an unadjusted chain's draws, (draw, chain, column), grows from quarter to quarter."""
+    """Check whether the spread of an unadjusted chain's draws, (draw, chain, column), grows from quarter to quarter."""
     n = draws.shape[0] // 4
     if n * draws.shape[1] < FEWEST_GROWN or n < 2 or not draws.size:
         return None
@@ -245,12 +245,12 @@ def judge_growth(columns: Sequence[Column], draws: np.ndarray, advice: Advice = 
 def judge_start(
     columns: Sequence[Column], first: np.ndarray, later: np.ndarray, tilted: bool, step: int = 1
 ) -> Finding | None:
-    """Whether the draws of a chain's first quarter are far out, by where some of its second half, one in `step`, are.
+    """Check whether draws of a chain's first quarter are extreme, compared with every `step`-th one of its second half.
 
     Compared are the median distance of the first 8, 16, 32, ... draws of each chain from the center of the later ones,
     and the 90 % quantile of theirs: no moments, so that a heavy tail alone is no start. Chains stay out in such a tail
     for a while, whenever they are there: as many later draws in a row that are as far out show that it is the target's.
-    Draws are (draw, chain, column). Of a `tilted` target the first steps are large.
+    Draws are (draw, chain, column). On a `tilted` target the first steps are large.
     """
     if len(first) < 2 * SHORTEST_START or not later.size:
         return None
@@ -258,7 +258,7 @@ def judge_start(
     with np.errstate(all="ignore"):
         center = np.median(later, axis=(0, 1))
         distance, later = np.abs(first - center), np.abs(later - center)
-        # A start is far out only if nearly all later draws are within a tenth of the way to its farthest draw.
+        # A start is extreme only if nearly all later draws are within a tenth of the way to its farthest draw.
         near = later <= (1 + 1e-9) * np.max(distance, axis=(0, 1)) / FAR_OUT
         wanted = np.flatnonzero(np.sum(near, axis=(0, 1)) > int(0.9 * (near[..., 0].size - 1)))
         if not wanted.size:
@@ -278,7 +278,7 @@ def judge_start(
         kind, advice = (
             "tilt",
             (
-                "the tilt may be too strong in the first steps of the history: take a smaller alpha, a schedule with a "
+                "the tilt may be too strong in the first steps of the history: set a smaller alpha, a schedule with a "
                 "larger offset, more burn_in, or nearer starts"
             ),
         )
@@ -287,7 +287,7 @@ def judge_start(
 
 
 def judge_settling(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
-    """Whether many chains, (draw, chain, column), were further out or further in at first than at the end.
+    """Check whether many chains, (draw, chain, column), were further out or further in at first than at the end.
 
     Each is too short to tell, and the nested R-hat compares means. Compared are a chain's mean distances from the
     median in its first and its last quarter, in each column and in all of a group together. A stationary chain of a
@@ -307,7 +307,7 @@ def judge_settling(columns: Sequence[Column], draws: np.ndarray) -> Finding | No
         badness, of_group = (np.abs(np.sum(a, axis=0)) / np.sqrt(np.sum(a**2, axis=0)) for a in (change, together))
     settles = np.fmax(badness, of_group) > np.sqrt(2 * np.log(4 * len(badness) / SETTLING))
     size = np.mean(change, axis=0)
-    kind, advice = "transient", "give a longer warm-up, or set burn_in"
+    kind, advice = "transient", "set a longer warm-up, or burn_in"
     what = (
         "chains are not settled: from the first to the last quarter of the draws their mean distance from the median "
         "changes by {by:+.0%}"

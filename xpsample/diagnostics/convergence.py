@@ -1,6 +1,6 @@
 """ESS, R-hat and Monte Carlo standard errors of Markov chains.
 
-The estimators `chain_ess`, `split_rhat` and `mcse_mean` are those of Stan without the rank normalization. They are pure
+The estimators `chain_ess`, `split_rhat` and `mcse_mean` follow Stan, without the rank normalization. They are pure
 functions of arrays with no branch on a value, so they can be traced. All other functions use host arrays (draw, chain,
 dim): `mixing` has the rank-normalized ESS and R-hat, and nested R-hat for many chains.
 
@@ -51,7 +51,7 @@ def chain_ess(draws: Array) -> Array:
 
     Notes
     -----
-    Section 3.2 of Vehtari et al. (2021); the sequences are those of Geyer, "Practical Markov chain
+    Section 3.2 of Vehtari et al. (2021); the sequences follow Geyer, "Practical Markov chain
     Monte Carlo", Statistical Science 7 (1992) 473-483, section 3.3.
     """
     xp = array_namespace(check_reals("draws", draws, "an array (draw, *chains, dim)"))
@@ -149,7 +149,7 @@ def mcse_mean(draws: Array) -> Array:
 
     Notes
     -----
-    Vehtari et al. (2021). As in Stan, the ESS is that of the mean, not rank-normalised.
+    Vehtari et al. (2021). As in Stan, the ESS refers to the mean, not rank-normalized.
     """
     xp = array_namespace(check_reals("draws", draws, "an array (draw, *chains, dim)"))
     scaled = _scaled(xp, draws)
@@ -228,7 +228,7 @@ MANY_CHAINS, SUPERCHAINS = 32, 8
 CHANCE = (4.27, 15.1)
 """By how much chance alone makes a variance of 8, and of 2, means larger than expected: in one case of 10,000.
 
-Where each mean is of M chains, whose own variance is not exact, F quantiles are larger by about 1 + 2.5 / M."""
+If each mean is over M chains with an estimated variance, F quantiles are larger by about 1 + 2.5 / M."""
 
 
 class Mixing(NamedTuple):
@@ -240,10 +240,10 @@ class Mixing(NamedTuple):
 
 
 def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None, walkers: int = 1) -> Mixing:
-    """How well chains have mixed, by draws (draw, chain, dim) or, for R-hat, by some draws `of_all_chains`.
+    """Mixing of chains, from draws (draw, chain, dim) or, for R-hat, from some draws `of_all_chains`.
 
     R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median, or
-    `nested_rhat` of both with 32 chains or more. So many `walkers` that follow each other are an ensemble, which counts
+    `nested_rhat` of both with 32 chains or more. Each `walkers` consecutive chains are an ensemble, which counts
     as one chain: see `ensemble_ess`.
     """
     rhat_draws = draws if of_all_chains is None else of_all_chains
@@ -279,7 +279,7 @@ def as_one_chain(draws: np.ndarray, walkers: int) -> np.ndarray:
 
 
 def ensemble_ess(draws: np.ndarray, walkers: int) -> np.ndarray:
-    """`chain_ess` of ensembles, (dim,): the variance of a draw over that of the mean of all draws.
+    """`chain_ess` of ensembles, (dim,): the variance of a draw over the variance of the mean of all draws.
 
     The latter is the squared standard error of the ensembles' means, each a chain: Goodman & Weare (2010), Section 3.
     The autocorrelation of single walkers says nothing of how they depend on one another.
@@ -294,9 +294,9 @@ def ensemble_ess(draws: np.ndarray, walkers: int) -> np.ndarray:
 def normal_scores(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal scores of draws and of their distances from the median, both (draw, chain, dim), and what is sorted.
 
-    They are those of ``(rank - 3/8) / (S + 1/4)`` (Equation 14 of Vehtari et al. 2021), with the rank over all draws of
-    a coordinate, from 1 to S; draws that are equal share the mean of their ranks. One sort serves all: in its order the
-    distances fall up to the median, and rise from there on.
+    They are the quantiles of ``(rank - 3/8) / (S + 1/4)`` (Equation 14 of Vehtari et al. 2021), with the rank over all
+    draws of a coordinate, from 1 to S; draws that are equal share the mean of their ranks. One sort serves all: in its
+    order the distances fall up to the median, and rise from there on.
     """
     n, chains, dim = draws.shape
     size, half = n * chains, n * chains // 2
@@ -347,7 +347,7 @@ def nested_rhat(draws: np.ndarray) -> np.ndarray:
 
     Chains that begin alike make a superchain: each coordinate's chains are sorted by their first draw and cut into
     eight. Over the second half of the draws, the means of the superchains are compared as in Margossian et al. (2024).
-    They differ as long as chains remember. A second comparison, that of all chains' first half with their second half,
+    They differ as long as chains remember. A second comparison, of all chains' first half with their second half,
     sees chains that drift together; the larger one counts. What chance gives to such variances of a few means, even
     where chains are independent, is taken off first: a good run of many coordinates has an R-hat of 1 in each. It is
     nan for fewer than four draws.
@@ -404,7 +404,7 @@ def normal_quantile(p: np.ndarray) -> np.ndarray:
 
 
 def _ratio(x: np.ndarray, above: tuple[float, ...], below: tuple[float, ...]) -> np.ndarray:
-    """A ratio of two polynomials, whose coefficients begin with that of x to the power 0."""
+    """A ratio of two polynomials, with coefficients in ascending powers of x."""
     return np.polyval(above[::-1], x) / np.polyval(below[::-1], x)
 
 

@@ -13,14 +13,14 @@ from xpsample.diagnostics.convergence import FEWEST_DRAWS, MANY_CHAINS, Mixing, 
 from xpsample.diagnostics.findings import Column
 
 COARSE, FEWEST_ROWS, FIRST_ROWS = 2**18, 32, 64
-"""Array elements of the coarse pass; the fewest draws that it has, and how many of the first draws are kept beside it.
+"""Array elements of the coarse pass; its fewest draws, and how many of the first draws are also kept.
 
 If 32 draws of all coordinates have more elements, the pass has fewer coordinates: half of them evenly spread, and half
-those that look worst in a few chains.
+the worst in a few chains.
 """
 
 MEASURED = 2**17
-"""Array elements for which ESS and R-hat are computed, of the worst columns; four columns at least."""
+"""Array elements for which ESS and R-hat are computed, of the worst columns, at least four."""
 
 LONGEST, MOST_CHAINS = 2**13, 32
 """Draws of a chain, and chains, for which the ESS of a column is computed; the ESS is scaled up to all chains."""
@@ -31,7 +31,7 @@ COPIED = 2**23
 
 @runtime_checkable
 class StoredDraws(Protocol):
-    """Draws (draw, *chains, column) that are read in parts, such as those of a store."""
+    """Draws (draw, *chains, column) that are read in parts, such as from a store."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ class CoarsePass:
         Number of draws, and the chain axes.
     groups, chains, walkers : tuple of int, int, int
         Axes of the groups, and chains of each group. In `ensembles` the chains of the last axis depend on one another:
-        they are walkers, and an ensemble counts as one chain beside those of the axis before it.
+        they are walkers, and an ensemble counts as one chain of the axis before it.
     step : int
         The pass has each so many-th draw.
     columns : list of Column
@@ -130,7 +130,7 @@ class CoarsePass:
         return np.concatenate([np.arange(0, dim, every), others[: some // 2]])
 
     def figures(self, categorical: bool = False, longest: int = LONGEST) -> Figures:
-        """Figures of the columns that look worst: as many as `MEASURED` array elements allow, four at least."""
+        """Figures of the columns that look worst: as many as `MEASURED` array elements allow, but at least four."""
         with np.errstate(all="ignore"):
             order = np.argsort(-_looks(self.values), kind="stable")
         many = self.chains >= MANY_CHAINS and self.walkers == 1
@@ -170,10 +170,10 @@ class CoarsePass:
 
 
 def _looks(values: np.ndarray) -> np.ndarray:
-    """How bad columns look, of some draws (draw, chain, column).
+    """Badness of columns, from some draws (draw, chain, column).
 
-    A column looks bad where the means of half chains, or of pieces of eight draws, differ more than those of
-    independent draws would, for its variance: by how many of the standard errors of that. Halves see slow drifts, and
+    A column looks bad where the means of half chains, or of pieces of eight draws, differ more than
+    for independent draws of its variance: by how many standard errors. Halves see slow drifts, and
     are few; pieces tell a column that mixes badly from the worst of many that mix well. One that is constant or not
     finite looks worst.
     """
@@ -201,7 +201,8 @@ def indicators(
 ) -> tuple[list[Column], np.ndarray, np.ndarray | None]:
     """Columns of states as columns of indicators, one for each state that occurs: ``x[0]=2`` is 1 where x[0] is 2.
 
-    Of some draws (draw, chain, column), and perhaps of more of the same columns. One of over 64 states stays as it is.
+    From some draws (draw, chain, column), and optionally more of the same columns. One of over 64 states stays as it
+    is.
     """
     names: list[Column] = []
     parts = [some] if every is None else [some, every]

@@ -79,8 +79,8 @@ class RunStatistics:
     diverged : numpy.ndarray, shape (*chains)
         Number of divergent steps.
     evaluations : dict of str to float
-        Evaluations of ``log_density``, ``score`` and ``hvp`` per step and chain; and ``raised``, those that raised what
-        `batched` rejects, if any did.
+        Evaluations of ``log_density``, ``score`` and ``hvp`` per step and chain; and ``raised``, the ones that raised
+        what `batched` rejects, if any did.
     """
 
     steps: int
@@ -196,7 +196,7 @@ def _judge_draws(
     second = values[len(values) // 2 :]
     names = dict.fromkeys(name for finding in mixes if finding.kind in UNMIXED for name in finding.coordinates)
     bad = [i for name in names for i, (_, own) in enumerate(columns) if own == name]
-    # Chains that walk have an ESS of a few each; that of more may drift by chance.
+    # Walking chains have an ESS of a few each; others may drift by chance.
     ess = zip(figures.columns, figures.mixing.ess_bulk, strict=True)
     lame = {column for column, of_column in ess if of_column < WALKED * chains}
     walks, ratio = walking(second, [i for i in bad if columns[i] in lame])
@@ -233,7 +233,7 @@ def _judge_statistics(statistics: Mapping[str, Array], known: Mapping[str, Any])
             continue
         rows = statistics[name]
         most = max(FEWEST_DRAWS, COPIED // math.prod(rows.shape[1:]))
-        last[name] = to_host(rows[max(0, rows.shape[0] - most) :, ...])  # brackets of rows in a store give an array
+        last[name] = to_host(rows[max(0, rows.shape[0] - most) :, ...])  # brackets of stored rows return an array
     if "energy" in last:
         yield judge_energy(last["energy"].astype(np.float64))
     if "depth" in last and known.get("deepest"):
@@ -243,7 +243,7 @@ def _judge_statistics(statistics: Mapping[str, Array], known: Mapping[str, Any])
 
 
 def own_findings(recorders: Sequence[Any], results: Mapping[str, Any], state: Any) -> list[dict[str, Any]]:
-    """What recorders found, from their results by name, and what the kernel's last state says: as JSON values."""
+    """Findings of recorders, from their results by name, and of the kernel's last state, as JSON values."""
     pairs = [(recorder, results[recorder.name]) for recorder in recorders]
     found = [f for own, result in pairs if isinstance(own, Diagnosing) for f in own.findings(result)]
     return [f.to_json() for f in (*found, *_findings_of(state))]

@@ -75,7 +75,7 @@ class Finding:
         return f"{self.what}{where}: {self.advice}"
 
     def to_json(self) -> dict[str, Any]:
-        """As values that JSON has."""
+        """Convert to JSON values."""
         return asdict(self)
 
     @classmethod
@@ -87,10 +87,10 @@ class Finding:
 
 @runtime_checkable
 class Diagnosing(Protocol):
-    """A recorder that has findings of its own."""
+    """A recorder that has its own findings."""
 
     def findings(self, result: Any) -> Sequence[Finding]:
-        """Of what the trace shows of it."""
+        """Findings from the result in the trace."""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -113,7 +113,7 @@ def of_worst(
 ) -> Finding | None:
     """A finding in the columns of a mask, (column,), with the worst badness as its value; None where there is none.
 
-    The text may show the `worst`, and of that column the entry of what else is given by name.
+    The text may show the `worst`, and that column's entry of other arrays passed by name.
     """
     at = worst_first(where, badness)
     if not at.size:
@@ -123,7 +123,7 @@ def of_worst(
 
 
 def worst_first(where: np.ndarray, badness: np.ndarray) -> np.ndarray:
-    """The columns of a mask, (column,), those of the largest badness first."""
+    """The columns of a mask, (column,), largest badness first."""
     at = np.flatnonzero(where)
     return at[np.argsort(-badness[at], kind="stable")]
 
@@ -145,9 +145,9 @@ def judge_figures(
     advice: Advice | None = None,
     still_by_chance: bool = False,
 ) -> list[Finding]:
-    """What the figures of a table show.
+    """Findings from the figures of a table.
 
-    Of columns, each a group and a name, and their standard deviations, (column,), which are not finite where draws are
+    From columns, each a group and a name, and their standard deviations, (column,), not finite where draws are
     not, after so many draws per chain. On a discrete space a variable that has one value in all chains is (nearly)
     certain, which is no fault.
     """
@@ -202,10 +202,10 @@ def judge_figures(
 
 
 def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: int) -> Finding | None:
-    """Whether batches of `size` draws, `total` of all chains, are long enough for an ESS, (column,), by their means.
+    """Check whether batches of `size` draws, `total` of all chains, suffice for an ESS, (column,), by their means.
 
-    Of batches that are too short the ESS is too large, so the autocorrelation time ``total / ess`` that follows from it
-    is too short. It is that of the batches at most, and near theirs where they are far too short.
+    If batches are too short, the ESS is too large, so the autocorrelation time ``total / ess`` that follows from it
+    is too short. It is at most that length, and near it if batches are far too short.
     """
     with np.errstate(all="ignore"):
         times = np.nan_to_num(total / ess, posinf=0.0)
@@ -217,7 +217,7 @@ def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: 
 
 
 def few_draws(draws: int) -> Finding:
-    """That nothing can be said."""
+    """Finding that there are too few draws to judge."""
     return Finding("few_draws", f"{draws} draws are too few for an ESS", draws, f"{FEWEST_DRAWS} or more are needed")
 
 

@@ -10,7 +10,7 @@ from xpsample.diagnostics.findings import Finding
 
 GAP, LEAST_SD = 5.0, math.sqrt(0.5)
 """Standard deviations of the log density between the chains that are behind and the lowest one that is not; and the
-least of these, that of a Gaussian in one dimension: a target that is flatter has no chains that are far below.
+least of these, the value for a Gaussian in one dimension: a target that is flatter has no chains that are far below.
 
 What matters is the gap. Chains that mix slowly, or that are in a funnel, have means that differ by many of these, each
 by a little from the next one: 11 in all of 128 chains of RWM on a Gaussian (100), with gaps of up to 3.8.
@@ -35,7 +35,7 @@ def judge_arrival(rows: np.ndarray) -> Finding | None:
     rounding = spacing(rows)
     last = np.ma.masked_invalid(rows[-(rows.shape[0] // 4) :].astype(np.float64))
     means, later = (part.mean(0).filled(np.nan) for part in (last, last[len(last) // 2 :]))
-    now = later > means  # a chain may have come in just now: where it came from is no part of its variance
+    now = later > means  # if a chain converged just now, its transient is no part of its variance
     variances = np.where(now, last[len(last) // 2 :].var(0).filled(np.nan), last.var(0).filled(np.nan))
     means = np.where(now, later, means)
     chains: list[tuple[int, ...]] = []
@@ -48,7 +48,7 @@ def judge_arrival(rows: np.ndarray) -> Finding | None:
 
 
 def spacing(rows: np.ndarray) -> float:
-    """That of numbers of the dtype near 1, or of their size: 0 where it has no fractions."""
+    """Relative spacing of floating numbers of the dtype; 0 for integers."""
     return float(np.finfo(rows.dtype).eps) if np.issubdtype(rows.dtype, np.floating) else 0.0
 
 
@@ -61,7 +61,7 @@ def lagging_chains(found: Finding | None, chains: tuple[int, ...]) -> np.ndarray
 
 
 def stuck_by(rows: np.ndarray, found: Finding | None) -> np.ndarray:
-    """How far stuck chains are below the others in log density, and 0 for other chains, (*chains).
+    """Depth of stuck chains below the others in log density, and 0 for other chains, (*chains).
 
     They are the chains of the finding of `judge_arrival` whose log density does not move in the last half.
     """
@@ -76,13 +76,13 @@ def stuck_by(rows: np.ndarray, found: Finding | None) -> np.ndarray:
 
 
 def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
-    """Chains whose log densities are below those of the others, by up to `below`."""
+    """Finding of chains whose log densities are up to `below` lower than the others'."""
     some = "a chain was" if len(chains) == 1 else f"{len(chains)} chains were up to"
     return Finding(
         "behind",
         f"in log density, {some} {below:,.0f} below the others when the warm-up ended",
         below,
-        "not arrived, or in another mode: give a longer warm-up (warmup=), or start closer; the draws do not show what "
+        "not arrived, or in another mode: set a longer warm-up (warmup=), or start closer; the draws do not show what "
         "weight another mode has",
         chains=tuple(chains),
     )
@@ -126,7 +126,7 @@ def side_by_side(findings: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[
 def _behind(means: np.ndarray, variances: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
     """Chains below the first gap under the best quarter, and how far the lowest is below the median of the others.
 
-    Chains that are just coming in have large variances, so it is the lower quartile of those of the upper half that
+    Chains in their transient phase have large variances, so the lower quartile of the variances in the upper half
     counts.
     """
     order = np.argsort(-means)[: np.isfinite(means).sum()]  # what is not finite comes last

@@ -16,14 +16,14 @@ CHANCE = 0.005
 """The largest probability with which chance alone makes a finding of the worst of many chains."""
 
 FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
-"""Of trajectories of a fixed length that may come back, and the least mean acceptance of those that do."""
+"""Fewest steps of fixed-length trajectories that may return, and the least mean acceptance of returning ones."""
 
 LOW_ACCEPTANCE, HIGH_ACCEPTANCE, FEWEST_STEPS = 0.25, 0.1, 50
-"""Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected; in so many steps at least."""
+"""Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected; and the fewest steps."""
 
 
 def chance_still(moved: np.ndarray, steps: int, optimum: float | None) -> float:
-    """Probability that a chain which moves half as often as those that do, or as it should, makes no move at all."""
+    """Probability that a chain that moves half as often as the moving ones, or as it should, never moves."""
     rate = np.mean(moved[moved > 0]) if np.any(moved > 0) else (optimum or 0.5)
     return float((1 - rate / 2) ** steps)
 
@@ -50,7 +50,7 @@ def judge_stuck(moved: np.ndarray, steps: int, optimum: float | None = None, adv
 def judge_acceptance(
     acceptance: np.ndarray, optimum: float | None, slow: np.ndarray, steps: int = FEWEST_STEPS, advice: Advice = OF_HMC
 ) -> Finding | None:
-    """Whether a group's mean acceptance probability is far from the kernel's optimum, if there is one.
+    """Check whether a group's mean acceptance probability is far from the kernel's optimum, if there is one.
 
     Too high is a finding only where a group is `slow`, (*groups), of low ESS: in few dimensions a good run may accept
     nearly everything. None at all is the finding of chains that never moved.
@@ -71,7 +71,7 @@ def judge_acceptance(
 
 
 def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
-    """Whether chains that have not mixed have trajectories of a fixed number of leapfrog steps that are accepted."""
+    """Check whether unmixed chains have accepted trajectories with a fixed number of leapfrog steps."""
     if steps < FEWEST_LEAPFROG_STEPS or not acceptance.size or np.mean(acceptance) < LEAST_ACCEPTED:
         return None
     return Finding(
@@ -83,7 +83,7 @@ def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
 
 
 def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
-    """Whether NUTS often ends at its greatest depth, before its trajectories turn, by the doublings of its draws."""
+    """Check whether NUTS often reaches its greatest depth before a U-turn, by the doublings of its draws."""
     share = float(np.mean(depth >= deepest)) if depth.size else 0.0
     if share < 0.05:
         return None
@@ -91,7 +91,7 @@ def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
         "depth",
         f"{share:.0%} of the trajectories of NUTS ended at the greatest depth, {deepest} doublings",
         share,
-        "each costs the most and is cut short: rescale the parameters or take mass=DenseMetric(), give a longer "
+        "each costs the most and is cut short: rescale the parameters or use mass=DenseMetric(), set a longer "
         "warm-up, or a larger max_depth",
     )
 
@@ -168,7 +168,7 @@ def region_of(names: Sequence[str], draws: np.ndarray, diverged: np.ndarray) -> 
 
 
 def _indices(mask: np.ndarray) -> tuple[tuple[int, ...], ...]:
-    """Of the chains of a mask (*chains); none where it holds for all, or there is one."""
+    """Indices of the chains of a mask (*chains); none if it holds for all, or there is one."""
     if np.all(mask):
         return ()
     return tuple(tuple(int(i) for i in chain) for chain in np.argwhere(mask))

@@ -38,7 +38,7 @@ def tail_index(beyond: np.ndarray) -> float:
 
 
 def judge_tails(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
-    """Whether tails of draws (draw, chain, column) are so heavy that no variance, or no mean, is finite.
+    """Check whether tails of draws (draw, chain, column) are so heavy that no variance, or no mean, is finite.
 
     A tail counts as often as chains enter it, and is found where its index is beyond the limit by more than its error.
     """
@@ -61,7 +61,7 @@ def judge_tails(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
             error = max(0.5, 1 + k) / math.sqrt(entered)
             if k - sds * error > sure[i]:
                 index[i], sure[i] = k, k - sds * error
-    what = "tails as heavy as those of a distribution without a variance, with an index of {worst:.2g},"
+    what = "tails as heavy as in a distribution without a variance, with an index of {worst:.2g},"
     advice = (
         "the mean and its error are unreliable: use medians and quantiles, a prior with a lighter tail, or the "
         "logarithm as the parameter"

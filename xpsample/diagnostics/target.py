@@ -30,7 +30,7 @@ PILED_UP, NEAR_SMALLEST = 0.005, 2.0**32
 def judge_density_precision(
     log_density: np.ndarray, at_start: bool = False, computed_in: tuple[str, float] | None = None
 ) -> Finding | None:
-    """Whether the spacing of the numbers is coarse for the log density: an offset, or a sum of very many terms.
+    """Check whether the spacing of the numbers is coarse for the log density: an offset, or a sum of very many terms.
 
     Compared are the median over the chains of the log density's size and of its standard deviation in a chain, which
     counts as 1 at least: a log ratio of densities should be right to 0.05 or so. Log densities are (draw, *chains), in
@@ -54,7 +54,7 @@ def judge_density_precision(
     if computed_in is not None and not spacing > FINE * sd:
         name, eps = computed_in
         spacing = eps * 2.0 ** math.floor(math.log2(max(float(size), np.finfo(np.float64).tiny)))
-        advice = f"the density computes in {name}: leave out the cast, or the context, that takes the digits (autocast)"
+        advice = f"the density computes in {name}: remove the cast, or the context, that loses digits (autocast)"
     if not spacing > FINE * sd:
         return None
     where = "at the start, " if at_start else ""
@@ -68,7 +68,7 @@ def judge_density_precision(
 
 
 def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtype: np.dtype) -> Finding | None:
-    """Whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0."""
+    """Check whether the spacing of the numbers is coarse for positions: a narrow coordinate that is far from 0."""
     if dtype.kind != "f" or not values.size:
         return None
     with np.errstate(all="ignore"):
@@ -92,10 +92,10 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
 def judge_underflow(
     columns: Sequence[Column], values: np.ndarray, dtype: np.dtype, diverged: bool = False
 ) -> Finding | None:
-    """Whether positive values, (draw, chain, column), pile up at the smallest numbers there are.
+    """Check whether positive values, (draw, chain, column), pile up at the smallest numbers there are.
 
-    Where steps diverge it is enough that draws are half of the way down there, in logarithms: what a prior has so near
-    to 0 goes on to where values underflow, and there the steps diverge.
+    If steps diverge, draws half of the way down, in logarithms, are enough: the mass of a prior so near
+    to 0 continues to where values underflow, and there the steps diverge.
     """
     if dtype.kind != "f" or not values.size:
         return None
@@ -106,10 +106,10 @@ def judge_underflow(
         return None
     share = np.mean(small, axis=(0, 1))
     share = share + np.where(share > 0, np.mean(values == 0, axis=(0, 1)), 0.0)
-    what = f"{{worst:.2g}} of the draws are below {limit:.2g}, on the way to the smallest numbers of {dtype.name},"
+    what = f"{{worst:.2g}} of the draws are below {limit:.2g}, close to the smallest numbers of {dtype.name},"
     advice = (
         "the target has mass where values underflow, and the chains cannot go there: make the logarithm the parameter "
-        "and write the density in that, take a prior with less mass at 0, or use float64"
+        "and write the density in that, use a prior with less mass at 0, or use float64"
     )
     return of_worst("underflow", what, advice, columns, share > PILED_UP, share)
 
@@ -119,10 +119,10 @@ OFTEN_OUTSIDE, OFTEN_BEYOND = 0.02, 0.2
 
 
 def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
-    """Whether there is a hard bound, or the end of what a density can compute, among the draws.
+    """Check whether there is a hard bound, or the end of what a density can compute, among the draws.
 
-    By log densities (place, *chains) at places as far from the draws as these are from one another. Of a bound that is
-    `declared`, only one that is often met is found.
+    The log densities (place, *chains) are at places as far from the draws as these are from one another. A bound that
+    is `declared` is found only if it is often met.
     """
     outside, unknown = float(np.mean(around == -np.inf)), float(np.mean(np.isnan(around)))
     better = "sample a parameter that has no bound, as Model(..., x=Positive()) does"
@@ -135,14 +135,14 @@ def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
     better = f"say so: constrained=True of the target or model, or better {better}"
     if outside >= unknown:
         what = f"the log density is -inf at {outside:.0%} of the places around the draws, and no bound is declared"
-        advice = f"if a hard bound is meant, {better}; else the density underflows there"
+        advice = f"if a hard bound is meant, {better}; otherwise the density underflows there"
         return Finding("bound", what, outside, advice)
     what = f"the log density is nan, or fails, at {unknown:.0%} of the places around the draws"
     return Finding("bound", what, unknown, f"if a hard bound is meant, return -inf beyond it and {better}")
 
 
 def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
-    """Whether the log density does not fall far out, as it must to have a finite integral: faster than -log |x|.
+    """Check whether the log density falls too slowly in the tails for a finite integral: not faster than -log |x|.
 
     Each of the rays has log densities (sign, distance, *chains) at distances that are ten times the one before.
     """
@@ -158,17 +158,17 @@ def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
     if grows > 0.5:
         return Finding(
             "improper",
-            "the log density grows far out, along the way that the chains go: it has no finite integral",
+            "the log density grows in the tail, in the chains' direction: it has no finite integral",
             grows,
             "check its sign, and that it is the logarithm of a density; no kernel samples this",
         )
     if worst > 0.5:
         return Finding(
             "improper",
-            "the log density does not fall far out, along the way that the chains go: it has no finite integral",
+            "the log density does not fall in the tail, in the chains' direction: it has no finite integral",
             worst,
-            "give every parameter a proper prior, fix what the data say nothing of, or check that the function is the "
-            "logarithm of a density; no kernel samples this",
+            "set a proper prior for every parameter, fix parameters that the data do not inform, or check that the "
+            "function is the logarithm of a density; no kernel samples this",
         )
     return None
 
@@ -227,14 +227,14 @@ log-concave, as badly conditioned as it may be. And array elements of the means 
 
 
 def judge_valley(along: np.ndarray) -> bool:
-    """Whether log densities (place, *chains) along lines, ends included, fall between the ends of most lines."""
+    """Return whether log densities (place, *chains) along lines, ends included, fall between the ends of most lines."""
     with np.errstate(invalid="ignore"):
         depth = np.minimum(along[0], along[-1]) - np.min(along[1:-1], axis=0)
     return not np.nanmedian(np.where(np.isnan(depth), np.inf, depth)) < VALLEY
 
 
 def between(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means (*chains, dim) of the draws (row, *chains, dim) of each chain on the two sides of what parts the chains.
+    """Means (*chains, dim) of the draws (row, *chains, dim) of each chain on the two sides of the gap between chains.
 
     That is the widest gap between the means of the chains of a group, in the standard deviations of their draws, of all
     coordinates; or the middle of the flattest one, if each chain is on both sides. A chain that is only on one side is
@@ -265,7 +265,7 @@ def between(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 FEWEST_STEPS = 400
-"""Of a run whose target is evaluated: up to 68 evaluations for each chain, which a short run would wait for."""
+"""Fewest steps of a run that evaluates the target: up to 68 times for each chain, too slow for a short run."""
 
 OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 
@@ -296,13 +296,13 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str], names: Sequ
         values = np.full(host.shape[:-1], np.nan)
         with np.errstate(all="ignore"), warnings.catch_warnings(), suppress(Exception):  # places that it cannot take
             warnings.simplefilter("ignore")
-            # Not those of its points, which another acceptance than that by the density leaves out.
+            # Not the log densities of its points, which acceptances other than `ByDensity` omit.
             found = target.log_density(target.backend.from_host(host.astype(rows.dtype), like))
             values = np.asarray(to_host(found), dtype=np.float64)
         return values
 
     def along(ray: np.ndarray) -> np.ndarray:
-        """Log densities, (sign, distance, *chains), far out; nan for chains that the ray leads nowhere."""
+        """Log densities, (sign, distance, *chains), in the tails; nan for chains with a zero ray."""
         signs = [[density(rows[-1] + far * sign * ray) for far in (10.0, 100.0, 1000.0)] for sign in (1.0, -1.0)]
         return np.where(np.any(ray != 0, axis=-1), np.stack(signs), np.nan)
 
@@ -324,9 +324,9 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str], names: Sequ
 
 
 def _of_those_that_moved(rows: np.ndarray) -> np.ndarray:
-    """The draws, (row, *chains, dim), with those of chains that moved in place of those that did not.
+    """The draws, (row, *chains, dim), with chains that moved in place of chains that did not.
 
-    What is around a chain that is stuck far out, such as an overflow, is no bound of the others.
+    The surroundings of a chain stuck in the tails, such as an overflow, are no bound of the others.
     """
     if rows.ndim < 3:
         return rows
@@ -369,14 +369,14 @@ def _rays(rows: np.ndarray) -> Iterator[np.ndarray]:
 def computed_in(target: BoundTarget, x: Array) -> dict[str, tuple[str, float]]:
     """The dtype that a log density in float32 computes in, where it has fewer digits, and its machine epsilon.
 
-    As an entry of what a diagnosis knows of a run; none where it computes in float32.
+    An entry of the facts that a diagnosis has of a run; none if it computes in float32.
     """
     autodiff = target.backend.autodiff
     if autodiff is None or target.as_floating(x).dtype != target.xp.float32:
         return {}
     wants, found = wanted(target.requires), None
     if wants.log_density or (wants.ratio and target.acceptance.exact):
-        with suppress(Exception):  # nothing is known of what a library cannot look into
+        with suppress(Exception):  # nothing is known if a library cannot trace it
             found = autodiff.coarsest(target.log_density, x)
     return {} if found is None else {"computed_in": found}
 

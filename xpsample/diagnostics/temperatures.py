@@ -1,4 +1,4 @@
-"""Findings about temperatures: those of chains and particles compared with their target, and those of a ladder.
+"""Findings about temperatures: those of chains and particles compared with their target, and about ladders.
 
 Kinetic and configurational temperatures need nothing of the target but its score: Wenzel et al., "How good is the Bayes
 posterior in deep neural networks really?" (2020), Appendix I. They are 1 on average for draws. All arrays are the
@@ -12,14 +12,14 @@ import numpy as np
 from xpsample.diagnostics.findings import Finding
 
 MOST_REJECTED, STEPS_PER_RUNG = 0.8, 20
-"""Of swaps between neighbours; 0.5 is best, and a round trip takes 2.5 times as long at 0.8 (Syed et al. 2021)."""
+"""Most rejected swaps between neighbors: 0.5 is best; round trips take 2.5 times as long at 0.8 (Syed et al. 2021)."""
 
 
 # ---- of ladders ----------------------------------------------------------------------------------------------------
 
 
 def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> list[Finding]:
-    """Whether a ladder of temperatures has too few rungs, and whether positions travel along it.
+    """Check whether a ladder of temperatures has too few rungs, and whether positions travel along it.
 
     By the communication barrier from the first rung to each, (rungs,), sums of mean rejection probabilities, and the
     round trips, (*chains). Fewer than 20 steps for each rung say nothing.
@@ -36,13 +36,13 @@ def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> li
         found.append(Finding("ladder", what, worst, advice))
     if (trips := float(np.mean(round_trips))) < 1:
         what = f"{trips:.2g} round trips of a chain between the ends of the ladder in {steps} steps"
-        advice = "modes hardly mix: run longer, take a base kernel that moves further, or a better ladder"
+        advice = "modes hardly mix: run longer, use a base kernel that moves further, or a better ladder"
         found.append(Finding("round_trips", what, trips, advice))
     return found
 
 
 def judge_annealing(name: str, at: float, end: float, left: int | None = None) -> list[Finding]:
-    """Whether particles were still on their way down a ladder of `name` when the run ended.
+    """Check whether particles had not reached the end of a ladder of `name` when the run ended.
 
     `left` is the number of steps still to be made, where that is known.
     """
@@ -58,7 +58,7 @@ WARM = 1.2
 
 
 def hottest(count: int) -> float:
-    """What a mean of `count` squares of standard normals exceeds with a probability below 1e-5, or `WARM`."""
+    """Bound that a mean of `count` squared standard normals exceeds with probability below 1e-5, or `WARM`."""
     return max(WARM, 1.0 + 4.5 * math.sqrt(2.0 / count) + 14.0 / count)
 
 
@@ -70,9 +70,9 @@ def judge_heat(heat: np.ndarray, dim: int) -> list[Finding]:
     return [
         Finding(
             "heat",
-            f"momenta are {temperature:.3g} times as hot as those of the target, and variances about as much too large",
+            f"momenta are {temperature:.3g} times as hot as the target's, and variances about as much too large",
             temperature,
-            "noisy scores heat them by step_size * variance of the noise / (2 friction): take a smaller step size, a "
+            "noisy scores heat them by step_size * variance of the noise / (2 friction): set a smaller step size, a "
             "larger friction, or larger batches",
         )
     ]
@@ -97,7 +97,7 @@ def judge_langevin(heat: np.ndarray, dim: int) -> list[Finding]:
             f"the steps keep chains {1.0 + excess:.3g} times as hot as draws of the target, and variances about as "
             "much too large",
             1.0 + excess,
-            "take a smaller step size, larger batches where the scores are noisy, or MALA, which accepts or rejects",
+            "set a smaller step size, use larger batches if the scores are noisy, or MALA, which accepts or rejects",
         )
     ]
 
@@ -140,7 +140,7 @@ def judge_particles(x: np.ndarray, score: np.ndarray) -> list[Finding]:
             "heat",
             f"particles are {worst:.3g} times as hot as draws of the target{where}: they have not come to rest",
             worst,
-            "take a smaller step_size (AdaGrad() scales it by the forces), or, where they are still on their way, more "
+            "set a smaller step_size (AdaGrad() scales it by the forces), or, if they have not converged, run more "
             "steps",
         )
     ]

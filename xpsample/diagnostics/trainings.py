@@ -16,7 +16,7 @@ that follows its particles."""
 
 
 def judge_training(parameters: Sequence[np.ndarray], x: np.ndarray, loss: float = 0.0) -> list[Finding]:
-    """Whether a training has run away, by its parameters, its particles (*runs, particles, dim) and its last loss."""
+    """Check whether training diverged, from parameters, particles (*runs, particles, dim) and the last loss."""
     lost = sum(not bool(np.all(np.abs(leaf) <= LARGEST)) for leaf in parameters)
     if lost:
         what = f"the training diverged: {lost} of {len(parameters)} parameters are above {LARGEST:g}, or not finite"
@@ -40,7 +40,7 @@ def judge_training(parameters: Sequence[np.ndarray], x: np.ndarray, loss: float 
             Finding("training", what, abs(loss), "use a smaller learning rate, or a smaller step_size of the moves")
         ]
     if not far <= FAR:
-        what = f"the training lost particles: one is {far:.3g} times as far out as most"
+        what = f"the training lost particles: one is {far:.3g} times as far from the middle as most"
         advice = (
             "the density of these parameters has no finite integral, or the moves are too long: make the energy grow "
             "far out, or use a smaller step_size"

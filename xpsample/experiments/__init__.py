@@ -58,7 +58,7 @@ _OF_PAPERS: Mapping[str, Mapping[str, tuple[str, int]]] = {
     "SOSMC": {
         "deblur": ("Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps", 10),
         "ebm2d": (
-            "Section 5.2: energy models of moons, circles and blobs tuned to a half-plane, beside the optimum",
+            "Section 5.2: energy models of moons, circles and blobs tuned to a half-plane, next to the optimum",
             8,
         ),
         "langevin": (

@@ -139,13 +139,13 @@ class Run(Generic[Size]):
         """`xpsample.sample` with the run's seed, a bar of progress and a checkpoint.
 
         The `label` is as for `step`; a run without a label prints no line. A `quiet` run omits the warning about
-        divergences, for experiments that count them. The options are those of `xpsample.sample`; `seed` may be another
+        divergences, for experiments that count them. The options are as for `xpsample.sample`; `seed` may be another
         one.
         """
         what = self.step(label) if label else nullcontext()
         with what, self._bar(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # experiments measure that separately,
-            warnings.simplefilter("ignore", RepellenceWarning)  # and take the strengths of their papers
+            warnings.simplefilter("ignore", RepellenceWarning)  # and use the strengths of their papers
             if quiet:
                 warnings.simplefilter("ignore", DivergenceWarning)
             return sample(target, kernel, x0, draws, **({"seed": self.seed} | self.checkpoint() | options))
@@ -283,7 +283,7 @@ class Experiment(Generic[Size]):
         parser.add_argument(
             "--resume",
             action="store_true",
-            help="go on with the run that was stopped in that folder, which needs the same options; begin where there "
+            help="continue the run that was stopped in that folder, which needs the same options; begin if there "
             "is none",
         )
         if self.options is not None:

@@ -41,13 +41,13 @@ class Member(NamedTuple):
 def members(path: Path, most: int | None = None) -> Iterator[Member]:
     """The arrays of an archive, one after the other.
 
-    Compressed contents may take `most` bytes. When not given, they must not be compressed, and so take no more than the
+    Compressed contents may have `most` bytes. If not set, they must not be compressed, so they are no larger than the
     file.
     """
     with open(path, "rb") as raw, zipfile.ZipFile(raw) as archive:
         size = os.fstat(raw.fileno()).st_size if most is None else most
         if sum(info.file_size for info in archive.infolist()) > size:
-            raise ValueError(f"its contents would take more than {size} bytes")
+            raise ValueError(f"its contents would exceed {size} bytes")
         for info in archive.infolist():
             if most is None and info.compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"{info.filename} is compressed")
@@ -71,7 +71,7 @@ def read_arrays(path: Path, most: int | None = None) -> dict[str, np.ndarray]:
 
 
 class _Digested:
-    """A file that is only written to, with a digest of what was."""
+    """A file that is only written to, with a digest of its content."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.digest = file, hashlib.sha256()

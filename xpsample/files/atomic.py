@@ -24,7 +24,7 @@ LEFT = ".*.tmp"
 
 @contextmanager
 def replacing(path: Path, sync: bool = True) -> Iterator[Path]:
-    """Give a temporary file beside `path`, and rename it to `path` when it is complete and, if `sync`, on the disk."""
+    """Yield a temporary file next to `path`, and rename it to `path` when complete and, if `sync`, on the disk."""
     for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > ABANDONED:

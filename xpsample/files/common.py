@@ -58,7 +58,7 @@ def file_digest(path: Path) -> str:
 def locked(path: Path, error: type[XpsampleError], lock: Path | None = None) -> Iterator[bool]:
     """Keep other runs from a file or a folder; False where the system has no locks.
 
-    The folder of the lock file is made where it is missing. That file is beside what it is for, when not given. The
+    The folder of the lock file is created if missing. By default, that file is next to the protected one. The
     error given is raised if another process, or another run of this one, holds it; OSError if there can be no such
     file.
     """

@@ -1,8 +1,8 @@
-"""A folder of arrays by path: those of the last state, and rows that are only added to, with an identity.
+"""A folder of arrays by path: the last state, and append-only rows, with an identity.
 
 One JSON file, the index, lists the files that count with a digest of each. It is replaced atomically and last, so a
 process that is killed at any moment leaves what was kept before intact. Nothing is pickled. One process at a time works
-on a folder; its files have names of their own, and it removes no others, so that where locks do not work the last
+on a folder; its files have unique names, and it removes no others, so that where locks do not work the last
 process to save wins, whole.
 """
 
@@ -36,7 +36,7 @@ class Folder:
 
     ``content`` is what the index holds: the JSON values that were kept, ``state``, the file of the arrays with its
     digest, and ``rows``, for each file of rows its name, the first row, the last one and one more, and its digest.
-    ``text`` is the index itself, as bytes, and ``files`` are those that count.
+    ``text`` is the index itself, as bytes, and ``files`` are the valid ones.
     """
 
     path: Path
@@ -102,7 +102,7 @@ class Keeper:
         return self._rows[-1][2] if self._rows else 0
 
     def go_on(self, folder: Folder) -> None:
-        """Add to what a folder holds."""
+        """Continue from a folder's content."""
         self._state, self._rows, self._text = folder.content["state"][0], folder.content["rows"], folder.text
 
     def save(
@@ -160,7 +160,7 @@ class Keeper:
         except FileNotFoundError:
             kept = []
         except CheckpointError:
-            return  # who reads it says what is wrong
+            return  # the reader reports the error
         for path in self.path.iterdir():
             temporary = LEFT.fullmatch(path.name)
             if temporary or (OWN.fullmatch(path.name) and path.name not in kept):

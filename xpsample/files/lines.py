@@ -23,7 +23,7 @@ ADVICE = "if it is damaged, put a copy of it back, or remove it and begin anew"
 
 @final
 class RowsFile:
-    """A file of rows. Its first line has the identity of what makes them; each line has a digest of all up to it.
+    """A file of rows. Its first line identifies their source; each line has a digest of all up to it.
 
     A last line without an end was being written when its process was killed: it is dropped, and its row made again. One
     process at a time may use a file: see `opened_rows`. ``rows`` are those in the file; no more will come where it is
@@ -102,7 +102,7 @@ class RowsFile:
                 os.fsync(file.fileno())
         except OSError as error:
             warnings.warn(
-                f"a row could not be saved to {self.path} ({error}). The run goes on and tries again with the next",
+                f"a row could not be saved to {self.path} ({error}). The run continues and tries again with the next",
                 CheckpointWarning,
                 stacklevel=3,
             )

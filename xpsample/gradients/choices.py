@@ -20,7 +20,7 @@ from xpsample.core.tree import dtype_name
 
 
 def bridge(array: Array, to: "Backend | Array") -> Array:
-    """`array` in another library: that of a backend, or that of (and on the device of) an array.
+    """`array` in another library: a backend's, or an array's (and on its device).
 
     GradientError if the other library would change the dtype (float64 with 64-bit types switched off, for one).
     """
@@ -43,7 +43,7 @@ def _by_dlpack(array: Array, theirs: Backend) -> Any:
     """None where DLPack cannot: read-only NumPy buffers, autograd tensors and unaligned memory have no such form."""
     try:
         return theirs.xp.from_dlpack(in_order(array) if isinstance(array, np.ndarray) else array)
-    # The AssertionError is that of a library without CUDA, for an array on a GPU.
+    # A library without CUDA raises AssertionError for an array on a GPU.
     except (BufferError, RuntimeError, TypeError, AttributeError, ValueError, AssertionError):
         return None
 
@@ -52,7 +52,7 @@ def _anywhere(theirs: Backend) -> Array:
     """An array on the first device of a library."""
     devices = theirs.devices()
     if not devices:
-        raise BackendError(f"{theirs.name} has no device to take an array")
+        raise BackendError(f"{theirs.name} has no device for an array")
     return theirs.xp.empty((), dtype=theirs.xp.float32, device=devices[0].device)
 
 
@@ -218,8 +218,8 @@ class Via(GradientChoice, FrozenDataclass, eq=True):
             except Exception as error:
                 raise GradientError(
                     f"Via({self.library!r}) could not run your function on {self.library} arrays: {unended(error)}. "
-                    "Write it with the array_namespace(...) of what it is given, hand its arrays over by data=..., or "
-                    "take gradient=FiniteDifference(), which calls it on your own arrays; a Target takes score=..., too"
+                    "Write it with the array_namespace(...) of its argument, pass its arrays by data=..., or "
+                    "use gradient=FiniteDifference(), which calls it on your arrays; a Target also accepts score=..."
                 ) from error
             home = tree.leaves(args[0])[0]
             return tree.map(lambda a: bridge(a, home), result)
@@ -320,7 +320,7 @@ class FiniteDifference(GradientChoice, FrozenDataclass, eq=True):
                 return (ahead - behind) / (2 * eps)
 
             def gradient(path: str, leaf: Array) -> Array:
-                # Runs with parameters of their own move at once, and each is differenced by itself.
+                # Runs with separate parameters move at once, and each has its own difference.
                 apart = bool(runs) and tuple(leaf.shape[: len(runs) + 1]) == (*runs, 1)
                 own = tuple(leaf.shape[len(runs) :]) if apart else tuple(leaf.shape)
                 units = xp.eye(math.prod(own), dtype=leaf.dtype, device=device_of(leaf))
@@ -372,7 +372,7 @@ class Auto(GradientChoice, FrozenDataclass, eq=True):
         raise GradientError(
             f"{backend.name} has no automatic differentiation and no installed library lends one. Install one with "
             "autodiff and use gradient=Via(NAME), or accept finite differences, gradient=FiniteDifference(); a Target "
-            "takes derivatives of your own, too: score=..., hvp=..."
+            "also accepts your derivatives: score=..., hvp=..."
         )
 
 

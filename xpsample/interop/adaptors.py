@@ -37,7 +37,7 @@ class ModuleFunction(ABC):
         runs = parameters[name].ndim - own
         if runs < 0 or (runs and parameters[name].shape[runs - 1] != 1):
             raise HyperparameterError(
-                f"the parameters are those of one network, or of runs, (*runs, 1, ...); {name} has shape "
+                f"the parameters must be of one network, or of runs, (*runs, 1, ...); {name} has shape "
                 f"{tuple(parameters[name].shape)}"
             )
         if not runs:
@@ -182,7 +182,7 @@ class Program(ABC):
 
     @abstractmethod
     def subsampled(self, sites: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-        """Names and sizes of the plates that take a part of their rows."""
+        """Names and sizes of the plates that use only some of their rows."""
 
     @abstractmethod
     def space(self, name: str, site: Any) -> Constrained:
@@ -202,7 +202,7 @@ class Program(ABC):
         for name in {**sites, **again}:
             if sites.get(name) != again.get(name):
                 raise CapabilityError(
-                    f"{name} has another support, or is missing, when other parameters have other values: give it a "
+                    f"{name} has another support, or is missing, when other parameters have other values: use a "
                     "fixed one, such as Uniform(0, 1) times a parameter in place of Uniform(0, parameter)"
                 )
             if name in OPTIONS:
@@ -231,14 +231,14 @@ class Program(ABC):
             sites = self.sites({}, seed)
         except NotImplementedError as error:
             raise CapabilityError(
-                "a distribution of the model has no draws, such as ImproperUniform: give its parameter a proper prior"
+                "a distribution of the model has no draws, such as ImproperUniform: set a proper prior"
             ) from error
         lower = self.library.lower()
         for name, site in sites.items():
             if site["type"] == "param":
                 raise CapabilityError(f"{name} is a {lower}.param, which has no prior: make it a {lower}.sample")
         for plate, size in self.subsampled(sites):
-            raise CapabilityError(f"the plate {plate} takes a part of its rows: take all {size}")
+            raise CapabilityError(f"the plate {plate} uses a part of its rows: use all {size}")
         latent: dict[str, Site] = {}
         for name, site in sites.items():
             if self.is_latent(site):

@@ -50,7 +50,7 @@ def stan_target(model: StanModel) -> Target:
     Returns
     -------
     Target
-        Of NumPy positions ``(*chains, param_unc_num)``. Where Stan raises a RuntimeError, as it does for values outside
+        For NumPy positions ``(*chains, param_unc_num)``. If Stan raises a RuntimeError, as it does for values outside
         a distribution's support, the log density is -inf.
 
     Raises
@@ -123,7 +123,7 @@ class _OneByOne:
             density, score = self.model.log_density_gradient(z, propto=True, jacobian=True)
         except RuntimeError:
             return -np.inf, np.full(self.dim, np.nan)
-        return density, np.array(score)  # a copy: a model may give the same buffer each time
+        return density, np.array(score)  # a copy: a model may return the same buffer each time
 
 
 def stan_parameters(

@@ -18,7 +18,7 @@ PLAIN: dict[str, Any] = {
     "ordered_vector": Ordered,
     "positive_ordered_vector": PositiveOrdered,
 }
-"""Constraints without bounds, by their names, and spaces that take the shape of the values."""
+"""Constraints without bounds, by their names, and spaces with the shape of the values."""
 
 MATRICES: dict[str, Any] = {
     "corr_cholesky": CorrelationCholesky,
@@ -45,11 +45,11 @@ def space_of(constraints: Any, name: str, support: Any, shape: tuple[int, ...]) 
     constraints : module
         ``torch.distributions.constraints`` or ``numpyro.distributions.constraints``.
     name : str
-        Of the parameter, for messages.
+        Name of the parameter, for messages.
     support : constraint
         One of that module's.
     shape : tuple of int
-        Of a value of one chain: batch and event axes.
+        Shape of a value of one chain: batch and event axes.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def pymc_model(model: Any) -> Model:
     Returns
     -------
     Model
-        Of the free random variables, with their dims and coords. One whose transform is the map of no space has its
+        Model of the free random variables, with dims and coords. A variable whose transform no space has keeps its
         coordinates as values, under PyMC's own name of them, such as ``w_simplex__``; `pymc_generated` gives ``w``.
 
     Raises
@@ -54,7 +54,7 @@ def pymc_model(model: Any) -> Model:
 
     Notes
     -----
-    The arithmetic is that of PyTensor's ``floatX``, float64 unless you change it. Where the parameters of a
+    The dtype is PyTensor's ``floatX``, float64 unless you change it. Where the parameters of a
     distribution are out of range, the log density is -inf for that chain. A model with an operation that has no
     gradient has no score: use `RWM` or another kernel that needs none.
 
@@ -153,7 +153,7 @@ class PymcGraph:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Of the value variables."""
+        """Shapes of the value variables."""
         return [part.axes for part in self.space.parts]
 
     def coordinates(self, xp: Any, p: Any) -> Array:
@@ -167,7 +167,7 @@ class PymcGraph:
         return [own.reshape(-1, *shape) for own, shape in zip(columns, self.shapes, strict=True)]
 
     def gradient(self) -> list[Any] | None:
-        """Of the log density in each value variable; None where an operation has none."""
+        """Gradient of the log density in each value variable; None if an operation has none."""
         from pytensor.gradient import NullTypeGradError, grad
 
         try:
@@ -207,24 +207,24 @@ def pymc_graph(model: Any) -> PymcGraph:
         if rv.dtype not in ("float32", "float64"):
             raise CapabilityError(
                 f"{rv.name} is discrete: sum over its values in the density, as pymc.Mixture does, or write a Model "
-                "with a discrete space, such as Binary(), and take Blocks"
+                "with a discrete space, such as Binary(), and use Blocks"
             )
         if getattr(model.rvs_to_transforms[rv], "name", None) == "circular":
             raise CapabilityError(
                 f"PyMC lets the angle {rv.name} move on all real numbers, where its density repeats and chains drift "
-                "without end: give it default_transform=pymc.distributions.transforms.Interval(-numpy.pi, numpy.pi)"
+                "without end: set its default_transform=pymc.distributions.transforms.Interval(-numpy.pi, numpy.pi)"
             )
     log_density = model.logp(jacobian=True)
     drawn = rvs_in_graph([log_density])
     if drawn:
         names = ", ".join(sorted(str(rv.name or rv.owner.op) for rv in drawn))
-        raise CapabilityError(f"the log density draws random numbers ({names}): take all rows in place of a minibatch")
+        raise CapabilityError(f"the log density draws random numbers ({names}): use all rows instead of a minibatch")
     values, (held,) = _settled(model, [log_density])
     return PymcGraph(model, values, held, _space(model))
 
 
 def pymc_quantities(model: Any) -> tuple[PymcGraph, dict[str, Any]]:
-    """What follows from the parameters, by name, and a graph whose value variables these are functions of."""
+    """Deterministics by name, and a graph whose value variables these are functions of."""
     graph = pymc_graph(model)
     wanted = [rv for rv in model.free_RVs if rv.name not in graph.space.names] + model.deterministics
     values, outputs = _settled(model, model.replace_rvs_by_values(wanted))
@@ -235,7 +235,7 @@ def _settled(model: Any, outputs: list[Any]) -> tuple[list[Any], list[Any]]:
     """Copies of the value variables, and of graphs of them, for one chain.
 
     Shared variables, such as `pymc.Data`, have the values that they have now. A check of parameters that fails gives
-    -inf, as in what PyMC compiles: put in for all chains together, one chain would give it to all.
+    -inf, as in PyMC's own graphs: inserted for all chains together, one chain would set it for all.
     """
     from pymc.logprob.utils import local_check_parameter_to_ninf_switch, local_remove_check_parameter
     from pytensor.compile.sharedvalue import SharedVariable
@@ -290,7 +290,7 @@ def _space(model: Any) -> Named:
     values, outputs = _settled(model, model.replace_rvs_by_values(model.free_RVs))
     constrain = _compile(model, values, shapes, outputs, mode="FAST_COMPILE")
 
-    # Random positions, and for each variable two more that are far out in its own coordinates alone.
+    # Random positions, and for each variable two more that are extreme in its coordinates alone.
     generator, count = np.random.default_rng(0), PROBES + 2 * len(own)
     z = [generator.standard_normal((count, *shape)) for shape in shapes]
     for i, own_z in enumerate(z):

@@ -33,8 +33,9 @@ def scipy_model(*, gradient: GradientChoice = AUTO, **distributions: Any) -> Mod
     gradient : GradientChoice
         SciPy gives no gradients: `FiniteDifference` serves kernels that need a score. The others need none.
     **distributions : frozen distribution
-        Of each parameter: a continuous one, such as ``gamma(3)`` or ``Normal(mu=0, sigma=1)``, or a multivariate normal
-        or t, a Dirichlet or a von Mises-Fisher distribution. Parameters that are arrays make a value of their shape.
+        Distribution of each parameter: continuous, such as ``gamma(3)`` or ``Normal(mu=0, sigma=1)``, or a multivariate
+        normal or t, a Dirichlet or a von Mises-Fisher distribution. Parameters that are arrays make a value of their
+        shape.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def _space(name: str, distribution: Any) -> Constrained:
     kinds = _kinds(distribution)
     if kinds & {"rv_discrete_frozen", "DiscreteDistribution"}:
         raise CapabilityError(
-            f"{name} is discrete: write a Model with a discrete space, such as Categorical(values), and take Blocks"
+            f"{name} is discrete: write a Model with a discrete space, such as Categorical(values), and use Blocks"
         )
     if kinds & {"rv_continuous_frozen", "ContinuousDistribution", "Mixture"}:  # gamma(3), Normal(mu=0)
         low, high = np.broadcast_arrays(*distribution.support())
@@ -90,7 +91,7 @@ def _space(name: str, distribution: Any) -> Constrained:
             return _circular(name, distribution)
         space = between(low, high, low.shape)
         if space is None:
-            raise CapabilityError(f"some values of {name} are bounded and some are not: give each a name of its own")
+            raise CapabilityError(f"some values of {name} are bounded and some are not: use a separate name for each")
         return space
     for kind, vectors in VECTORS.items():
         if kind in kinds:
@@ -111,7 +112,7 @@ def _circular(name: str, distribution: Any) -> Constrained:
     shape = np.shape(distribution.logpdf(0.0))
     here, round_ = (distribution.logpdf(np.reshape(a, (-1, *(1 for _ in shape)))) for a in (angles, angles + 2 * np.pi))
     if not np.allclose(here, round_, atol=1e-6):
-        raise CapabilityError(f"{name} is an angle whose circle is not 2 pi long: leave out its scale")
+        raise CapabilityError(f"{name} is an angle whose circle is not 2 pi long: remove its scale")
     return Circular(*shape)
 
 

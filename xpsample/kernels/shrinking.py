@@ -46,7 +46,7 @@ def shrink(
 
     Staying is exact. For every number of tries, a step by way of some rejected positions is as probable as the step
     back by way of the same positions, since both shrink to the same brackets. Therefore moves within a number of tries
-    are reversible, and so is staying.
+    and staying are reversible.
     """
     xp = target.xp
     zeros = xp.zeros_like(level)

@@ -47,7 +47,7 @@ class Median(Bandwidth, FrozenDataclass, eq=True):
     """med^2 / log M, with med the median of the pairwise distances of the M points (App. A); M is at least 2.
 
     From 46 points on, med is the median of `PAIRS` pairs, the same ones at every step, drawn once and for all: sorting
-    all M (M - 1) / 2 would take most of a step's time. If most pairs coincide, med is 0 and nothing repels.
+    all M (M - 1) / 2 would dominate a step's time. If most pairs coincide, med is 0 and nothing repels.
     """
 
     local = False

@@ -27,7 +27,7 @@ class Regularizer(ABC):
         Parameters
         ----------
         backend : Backend
-            Of x; gives the namespace and the loop.
+            Backend of x; it has the namespace and the loop.
         x : array, shape (*chains, dim)
         scale : float or array
             Not negative; broadcasts against the chain axes.
@@ -45,7 +45,7 @@ def envelope(
     ----------
     g : Regularizer
     backend : Backend
-        Of x.
+        Backend of x.
     x : array, shape (*chains, dim)
     smoothing, strength : float or array
         Positive; arrays broadcast against the chain axes.

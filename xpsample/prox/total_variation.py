@@ -30,7 +30,7 @@ class TotalVariation(Regularizer, FrozenDataclass):
 
     @abstractmethod
     def _sizes(self, xp: Any, down: Array, right: Array) -> tuple[Array, Array]:
-        """What the two differences of a pixel are held below in the dual problem, (..., height, width) each."""
+        """Bounds of the two differences of a pixel in the dual problem, (..., height, width) each."""
 
     def prox(self, backend: Backend, x: Array, scale: float | Array) -> Array:
         xp, image = backend.xp, self._image(backend.xp, x)
@@ -82,8 +82,8 @@ class IsotropicTV(TotalVariation):
     shape : tuple of int
         (height, width).
     iterations : int
-        Of the dual ascent. The gap falls as 1 / iterations^2. A few are enough if the scale is small against the
-        differences of neighbours.
+        Iterations of the dual ascent. The gap falls as 1 / iterations^2. A few are enough if the scale is small against
+        the differences of neighbours.
 
     See Also
     --------

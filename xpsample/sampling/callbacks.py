@@ -11,7 +11,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.trace.trace import Trace
 
 MOST_STEPS = 2**31
-"""Of a block where nothing else is said."""
+"""Default number of steps of a block."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,7 +194,7 @@ class SavedRun:
             self._save(step, carry, totals, buffers, now)
         except (OSError, MemoryError) as error:
             warnings.warn(
-                f"the run could not be saved to {self.path} after {step} steps ({error}). It goes on; what was saved "
+                f"the run could not be saved to {self.path} after {step} steps ({error}). It continues; what was saved "
                 "before stays as it is",
                 CheckpointWarning,
                 stacklevel=4,
@@ -240,7 +240,7 @@ class SavedRun:
             if lines:
                 raise CheckpointError(
                     f"{self.path} was made elsewhere ({'; '.join(lines)}), and steps made here could differ from those "
-                    "made there. Go on there, read what is saved with xpsample.load, or use another path"
+                    "made there. Continue there, read what is saved with xpsample.load, or use another path"
                 )
         if self.keeper.failure is not None:
             raise CheckpointError(f"{self.path} cannot be written to ({self.keeper.failure}): use another path")
@@ -328,7 +328,7 @@ def _stored(path: Path, counted: dict[str, Any] | None) -> dict[str, Any]:
 def _results(
     program: Program, carry: Carry, totals: Totals, buffers: Buffers, rows: int
 ) -> tuple[dict[str, np.ndarray], Any, dict[str, str]]:
-    """What a trace holds beside rows, the structure of all of it, and what of it is in a store, under which names."""
+    """Content of a trace other than rows, the structure of all, and which parts are in a store, under which names."""
     kept: dict[str, Any] = {"draws": None, "statistics": {}, "recorded": {}, "kernel": packed(program.kernel)}
     kept["run_statistics"] = dict(vars(totals.run_statistics()))
     arrays = {f"trace/{name}": to_host(leaf) for name, leaf in tree.items(kept)}

@@ -17,7 +17,7 @@ STACKED = 128
 """Steps whose rows are stacked together: few, so that Python's garbage collector does not follow them for long."""
 
 
-ADVICE = "take fewer draws, a larger thinning, or recorders=[Moments()], whose memory does not grow"
+ADVICE = "use fewer draws, a larger thinning, or recorders=[Moments()], whose memory does not grow"
 
 
 @contextmanager

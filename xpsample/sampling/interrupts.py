@@ -67,7 +67,7 @@ def interruptible(stop_flag: StopFlag | None = None) -> Iterator[Callable[[], st
 
 
 class _Note:
-    """Notes the first of some signals. A later one does what it always does, and so does each in a forked process."""
+    """Notes the first of some signals. A later one, and each in a forked process, has its usual effect."""
 
     def __init__(self, usual: Mapping[signal.Signals, Any], stop_flag: StopFlag) -> None:
         self.usual, self.stop_flag, self._process = usual, stop_flag, os.getpid()
@@ -88,5 +88,5 @@ class _Note:
 
 
 def _usual(number: signal.Signals, handler: Any) -> Any:
-    """What is done with a signal, but for the notes of a process that this one was forked from."""
+    """Usual handler of a signal, without notes of a process that this one was forked from."""
     return handler.usual[number] if isinstance(handler, _Note) and not handler.is_of_this_process else handler

@@ -67,7 +67,7 @@ class Pace:
     def measure(self, end: int, synchronize: Callable[[], Any], agreed: Callable[[float], float] | None = None) -> None:
         """Measure the time of the last block, which may still be running; `end` is the step after it.
 
-        Where several processes make the run, which have waited already, `agreed` gives of the time of this one that
+        If several processes make the run, which have waited already, `agreed` turns this one's time into the time that
         which all take, so that they cut the same blocks.
         """
         steps, self._first = end - self._first, end
@@ -127,7 +127,7 @@ def run(
     """
     backend, stop_flag = program.backend, stop_flag or StopFlag()
 
-    def agree(number: float) -> float:  # on the largest number of all processes, which must take the same way
+    def agree(number: float) -> float:  # on the largest number of all processes, which must branch alike
         return number if processes is None else processes.largest(state.carry, number)
 
     pace = Pace(min([MOST_STEPS, *(sink.longest for sink in sinks)]), stop_flag)
@@ -291,7 +291,7 @@ def run_program(
         by = stop_flag.signal if processes is None else processes.agreed_signal(state.carry, stop_flag.signal)
         if by is not None:
             raise Interrupted(_where(by, rows, schedule.draws, unit, store, saved), trace, by=by)
-    return trace if first <= schedule.steps else replace(trace, state=None)  # the state is that of a later step
+    return trace if first <= schedule.steps else replace(trace, state=None)  # the state is of a later step
 
 
 def _where(by: str, rows: int, draws: int, unit: str, store: Any, saved: Any) -> str:

@@ -174,7 +174,7 @@ def _check(run: Any, seed: int | NoiseSource) -> tuple[int, Native | Portable]:
         check_executor(run.executor)
         check_forks(run.executor)
     if (processes := Processes.of(x)) is not None:
-        processes.refuse("shards=", "leave it out, for each process has a part of the chains already")
+        processes.refuse("shards=", "omit it, since each process already has a part of the chains")
     if x.ndim < 2:
         raise CapabilityError(f"shards= splits the first chain axis, but x0 is a single position, of shape {x.shape}.")
     if shards is None:
@@ -189,7 +189,7 @@ def _check(run: Any, seed: int | NoiseSource) -> tuple[int, Native | Portable]:
             "shape (islands, chains, dim) to split between islands."
         )
     if not isinstance(source, Native | Portable):
-        raise NoiseError(f"shards cannot use {type(source).__name__}: each shard draws noise of its own. Pass a seed.")
+        raise NoiseError(f"shards cannot use {type(source).__name__}: each shard draws its own noise. Pass a seed.")
     if run.store is not None:
         raise CapabilityError(
             "shards cannot share Draws(store=...). Use Moments() or BatchMeans(), whose memory does not grow, or one "

@@ -36,7 +36,7 @@ from xpsample.trace.recorders import Recorder, part_of
 
 FAILED = "the run failed between steps {} and {}"
 OF_TARGETS = (
-    "; functions must take whatever a kernel proposes and give -inf where the "
+    "; functions must accept any position and return -inf where the "
     "density is 0, with a library's own checks of arguments switched off (validate_args=False); "
     "batched(f, rejects={error}) lifts a function of one position, and rejects that chain where it raises"
 )

@@ -21,13 +21,13 @@ COORDINATES = 1000
 """Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws."""
 
 FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
-"""Standard deviations by which the log density moves from one quarter of a warm-up to the next: by themselves, and
-where they are more than two standard errors between chains; and steps of a warm-up.
+"""Standard deviations by which the log density moves from one quarter of a warm-up to the next: in any case, and
+if they are more than two standard errors between chains; and steps of a warm-up.
 
-Where chains stay, the means of two quarters differ by the standard error of a few dozen draws. On targets of the
+If chains have converged, the means of two quarters differ by the standard error of a few dozen draws. On targets of the
 experiment `samplers` (six, three seeds, 4 to 128 chains) that is up to 0.31 with HMC, 0.2 with NUTS and 0.55 with MALA,
-and on the funnel up to 0.6 with HMC and NUTS and 0.83 with MALA. Chains that still come in differ by more, up to 3.5 on
-a straight way; but where one coordinate of many comes in, 0.58 was seen, which chance gives, too.
+and on the funnel up to 0.6 with HMC and NUTS and 0.83 with MALA. Chains in their transient phase differ by more, up to
+3.5 on a straight path; if one coordinate of many is in it, 0.58 was seen, which also occurs by chance.
 """
 
 
@@ -79,7 +79,7 @@ def judge_warm_up(rows: np.ndarray, pooled: bool) -> Finding | None:
     ways = after.mean(0) - before.mean(0)
     way = np.abs(np.mean(ways, axis=-1))
     error = np.std(ways, axis=-1) / math.sqrt(max(1, ways.shape[-1] - 1))
-    within = np.sqrt(np.mean(after.var(0), axis=-1))  # and not between chains, which may all be far out, each elsewhere
+    within = np.sqrt(np.mean(after.var(0), axis=-1))  # not between chains, which may all be distant from each other
     rounding = np.maximum(1.0, np.abs(np.mean(after.mean(0), axis=-1)))  # of chains that do not move any more
     rounding = max(1e-8, spacing(rows)) * rounding
     moved = way / np.maximum(within, rounding)
@@ -154,7 +154,7 @@ class TunedPath(Recorder, eq=True):
 
     @classmethod
     def of(cls, tuning: AdaptedKernel) -> "TunedPath":
-        """That of a kernel which tunes itself."""
+        """Path of a kernel that tunes itself."""
         return cls(type(tuning.base).__name__, tuple(tuning.rules.items()))
 
     def init(self, target: BoundTarget, state: Any) -> Tree:

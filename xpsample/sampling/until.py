@@ -26,7 +26,7 @@ LATER = 1.1
 class Until(FrozenDataclass, eq=True):
     """When `sample` may stop before it has made all draws: as soon as `ess` and `rhat` hold, or time is up.
 
-    A run is stopped at the end of a block of steps, of up to some thousands, which takes a second at most, or one step.
+    A run is stopped at the end of a block of steps, of up to some thousands, which takes at most a second, or one step.
     Its draws are the first ones of the run without `Until`. How many there are depends on the seed, the shapes and
     these limits, and with `seconds` on the clock: a run that is stopped by `ess` and `rhat` alone has the same length
     every time, killed and resumed or not.
@@ -92,7 +92,7 @@ def check_until(until: Until | None, recorders: Any, x0: Any) -> None:
         )
     if until.rhat is not None and is_array(x0) and (x0.ndim < 2 or x0.shape[-2] < 2):
         raise HyperparameterError(
-            "until waits for an R-hat, which Moments() take from the means of several chains, and there is one: start "
+            "until waits for an R-hat, which Moments() need several chains for, and there is one: start "
             "from (chains, dim), or add Draws() to the recorders"
         )
 
@@ -145,7 +145,7 @@ class Stopping:
         return [
             Finding(
                 "until",
-                f"the run ended with {rows} draws before they had the {asked} that it was to go on until",
+                f"the run ended with {rows} draws before they had the requested {asked}",
                 rows,
                 "allow more draws or more time; with a checkpoint, the same call resumes",
             )

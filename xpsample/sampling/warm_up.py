@@ -70,13 +70,13 @@ def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:
         )
     if warmup and kernel.tuning_inside is not None:
         raise HyperparameterError(
-            f"warmup={warmup} has nothing to tune: {type(kernel).__name__} tunes what is left out at "
-            "each of its own steps"
+            f"warmup={warmup} has nothing to tune: {type(kernel).__name__} tunes unset hyperparameters at "
+            "each of its steps"
         )
     if warmup and not missing:
         raise HyperparameterError(
-            f"warmup={warmup} has nothing to tune, since the kernel leaves nothing out: burn_in={warmup} throws steps "
-            "away"
+            f"warmup={warmup} has nothing to tune: the kernel has no unset hyperparameter. Use burn_in={warmup} to "
+            "discard steps"
         )
     return warmup
 

@@ -228,8 +228,8 @@ class DiffusionScore(FrozenDataclass, eq=True):
         out = self.network(flat, xp.reshape(t, (-1,)), *known)
         if getattr(out, "shape", None) != flat.shape:
             raise LogDensityError(
-                f"the network must give the shape that it gets, {tuple(flat.shape)}; got {given(out)} (where it gives "
-                "variances, too, take the rest: lambda x, t: network(x, t)[:, :channels])"
+                f"the network must return the shape of its input, {tuple(flat.shape)}; got {given(out)} (drop "
+                "variances: lambda x, t: network(x, t)[:, :channels])"
             )
         return -NOISE[self.prediction](xp.reshape(out, x.shape), x, a, a * level) / level
 

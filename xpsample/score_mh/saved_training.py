@@ -66,7 +66,7 @@ class SavedTraining:
             self.keeper.go_on(folder)
         if not self.training.finished(state):
             if folder is not None:
-                self._check_same("environment", folder.content, "was made elsewhere, where epochs could differ")
+                self._check_same("environment", folder.content, "was made on another system, where epochs could differ")
             if self.keeper.failure is not None:
                 raise CheckpointError(f"{self.path} cannot be written to ({self.keeper.failure}): use another path")
         return state, losses
@@ -84,7 +84,7 @@ class SavedTraining:
         if not np.all(np.isclose(theirs, mine, rtol=self.tolerance, atol=room, equal_nan=True)):
             raise CheckpointError(
                 f"{self.path} holds the checkpoint of another training: at the {which} parameters the loss, the norm "
-                f"of its gradient and that of an update were {theirs}, now {mine}; remove it, or use another path"
+                f"of its gradient and the norm of an update were {theirs}, now {mine}; remove it, or use another path"
             )
 
     def save(self, state: Any, losses: np.ndarray) -> None:
@@ -103,7 +103,7 @@ class SavedTraining:
             self.step = step
         except (OSError, MemoryError) as error:
             warnings.warn(
-                f"the training could not be saved to {self.path} after {step} epochs ({error}). It goes on; what was "
+                f"the training could not be saved to {self.path} after {step} epochs ({error}). It continues; what was "
                 "saved before stays as it is",
                 CheckpointWarning,
                 stacklevel=3,

@@ -37,7 +37,7 @@ def load_parameters(path: str | Path, like: tree.Tree) -> tree.Tree:
     DataError
         If the file cannot be read, or does not hold such a tree.
     """
-    with reading(Path(path), DataError, "train again, or take another copy of what `save_parameters` wrote"):
+    with reading(Path(path), DataError, "train again, or use another copy of the file of `save_parameters`"):
         found = read_arrays(Path(path))
     expected = {name or "0": tuple(leaf.shape) for name, leaf in tree.items(like)}
     there = {name: array.shape for name, array in found.items()}

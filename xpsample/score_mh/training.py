@@ -96,7 +96,7 @@ def fit(
         How derivatives in the parameters are obtained; `Auto` when not given. `Via` for NumPy and CuPy arrays.
     checkpoint : path or Checkpoint, optional
         A directory. The same call, made again, resumes from the last epoch saved there and gives the result of an
-        uninterrupted call. A checkpoint of another training is refused: settings and data are compared, and so are
+        uninterrupted call. A checkpoint of another training is refused: settings and data are compared, as well as
         the loss, the norm of its gradient and the norm of an update, at the first and at the saved parameters.
     progress : bool, optional
         A progress bar (tqdm); by default when tqdm is installed, in a terminal or a notebook.
@@ -156,9 +156,9 @@ def fit(
             saved.save(state, losses)
 
     if stop_flag.signal is not None:
-        where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could go on"
+        where = "this error's fitted (sys.last_value.fitted in a console); a training with a checkpoint could resume"
         if saved is not None:
-            where = f"{saved.path}, from where the same call goes on"
+            where = f"{saved.path}, from where the same call continues"
         message = f"{stop_flag.signal} after {losses.shape[1]} of {epochs} epochs; what was trained is in {where}"
         raise Interrupted(message, fitted=training.fitted(state, losses), by=stop_flag.signal)
     return training.fitted(state, losses)

@@ -204,11 +204,11 @@ class Expectation(Loss):
         for path, leaf in tree.items(terms):
             if path in missing or not is_array(leaf) or tuple(leaf.shape[: len(chains)]) != chains:
                 raise FunctionError(
-                    f"the function h must give a tree like the parameters, with leaves {chains} + their own shape; got "
+                    f"the function h must return a tree like the parameters, with leaves {chains} + their shape; got "
                     f"{given(leaf)}"
                 )
         if missing:
-            raise FunctionError(f"the function h must give a tree like the parameters; it lacks {sorted(missing)}")
+            raise FunctionError(f"the function h must return a tree like the parameters; it lacks {sorted(missing)}")
         return tree.map(mean, terms)
 
 

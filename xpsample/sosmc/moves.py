@@ -139,7 +139,7 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
             raise HyperparameterError(
                 "LangevinMove needs a step_size: its weights are right for any, and it accepts every move, so that no "
                 "warm-up sees a best one. Give one of about 0.1 times the smallest variance, and SOSMC an "
-                "adapt_move=Adaptation(), which makes it follow the effective sample size; or take a move that is "
+                "adapt_move=Adaptation(), which makes it follow the effective sample size; or use a move that is "
                 "tuned, such as MALA()"
             )
 

@@ -1,4 +1,4 @@
-"""What self-repulsive dynamics remembers: past positions with their scores, and which of them repel."""
+"""History of self-repulsive dynamics: past positions with their scores, and which of them repel."""
 
 from abc import abstractmethod
 from functools import lru_cache
@@ -72,7 +72,7 @@ class History(FrozenDataclass, eq=True):
 
     @abstractmethod
     def changes(self, n: Array) -> Array | bool:
-        """Return whether the positions that repel theta_{n+1} are others than those that repel theta_n (0-d)."""
+        """Return whether theta_{n+1} is repelled by other positions than theta_n (0-d)."""
 
 
 class Rolling(History, eq=True):
@@ -168,7 +168,7 @@ def check_past(name: str, value: Any, size: int) -> None:
 def begin(target: BoundTarget, x: Array, history: History, given: Array | None, distances: bool) -> tuple[Any, Array]:
     """The memory of chains at x, (*chains, dim), before their first step, and the steps since its first position.
 
-    If M positions are given, the oldest first, it is that of chains which were at one of them every c steps before
+    If M positions are given, the oldest first, it is the past of chains that were at one of them every c steps before
     they began. `Rolling` keeps the steps in between as well: each stands for the c steps from it to the next one.
     """
     xp, n = target.xp, counter(target, x)

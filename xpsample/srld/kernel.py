@@ -63,10 +63,10 @@ class Repelled(SameRatioTarget):
     past : Past
         What repels, (*chains, M, dim); chain axes broadcast.
     alpha : array, shape (*chains)
-        Where it is 0, the score is the target's bit for bit.
+        If it is 0, the score is the target's bit for bit.
     kernel : PairKernel
     sigma : float, array or None
-        The kernel's bandwidth if it does not depend on the point, else None.
+        The kernel's bandwidth if it does not depend on the point, otherwise None.
     requires : Capability
         What the kernel on top requires.
     """
@@ -113,14 +113,14 @@ class SRLD(Kernel[SRLDState, Any]):
         Repulsion strength, without unit, at least 0; with 0 the steps are the base kernel's, bit for bit. An array
         broadcasts against the chain axes; `Balanced` measures it, over 10 M steps when not given.
     history : History
-        Which past positions repel: `Rolling(M, c)`, those of Eq. 3, or `Thinned(M, c)`.
+        Which past positions repel: `Rolling(M, c)`, as in Eq. 3, or `Thinned(M, c)`.
     kernel : PairKernel
         K and its bandwidth.
     shared : bool
         Whether every chain is repelled by the past of all chains of the last chain axis (``M * chains`` positions)
         instead of its own. The groups of leading axes stay apart.
     past : array, shape (M, dim) or (M, *chains, dim), optional
-        M positions from elsewhere, such as draws of an earlier run, the oldest first. They repel from the first step
+        M given positions, such as draws of an earlier run, the oldest first. They repel from the first step
         on, as if the chain had been at one of them every c steps before its start; each leaves as a position of the
         chain itself enters. Their scores cost M evaluations at the start. None: the past begins empty.
 
@@ -132,7 +132,7 @@ class SRLD(Kernel[SRLDState, Any]):
 
     Notes
     -----
-    Where something in the base kernel is tuned, the warm-up runs without repulsion, and the past begins after it.
+    If something in the base kernel is tuned, the warm-up runs without repulsion, and the past begins after it.
 
     Examples
     --------
@@ -161,8 +161,8 @@ class SRLD(Kernel[SRLDState, Any]):
             "SRLD",
             self.base,
             {
-                Trait.SAMPLES: "its past would not be that of the target",
-                Trait.DRIFTS: "take ULA or UnderdampedLangevin, on minibatches or not",
+                Trait.SAMPLES: "its past would not be of the target",
+                Trait.DRIFTS: "use ULA or UnderdampedLangevin, on minibatches or not",
             },
         )
 
@@ -235,13 +235,13 @@ class SRLD(Kernel[SRLDState, Any]):
 
     @property
     def _keeps_distances(self) -> bool:
-        """Whether the median of the pairs of a past is that of distances between a chain's own stored positions."""
+        """Return whether a past's median distance is over pairs of the chain's own stored positions."""
         pairs = self.history.size * (self.history.size - 1) // 2
         own = not (self.shared or self.history.padded)
         return own and isinstance(self.kernel.bandwidth, Median) and 0 < pairs <= PAIRS
 
     def _measured(self, xp: Any, past: Past) -> Array | None:
-        """The bandwidth of a past (*chains) if it is that of a rule for the past alone, else None."""
+        """The bandwidth of a past (*chains) if its rule depends on the past alone, otherwise None."""
         rule = self.kernel.bandwidth
         if not isinstance(rule, Bandwidth) or rule.local:
             return None

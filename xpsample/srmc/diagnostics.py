@@ -49,7 +49,7 @@ class _Seen(NamedTuple):
 class Repellence(Recorder, eq=True):
     """Strength of the tilt of an SRMC run, chain by chain, and its findings at other limits. Memory does not grow.
 
-    Every run of SRMC has the findings at these limits, with all its steps counted; here those of the burn-in are not.
+    Every run of SRMC has the findings at these limits, with all its steps counted; here the burn-in is not.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Repellence(Recorder, eq=True):
         Exponent scale ``alpha |s . theta|`` above which a step counts as too strong; the paper's tau.
     share : float
         A run warns if more than this share of a chain's kept steps were above the limit. Runs that gain much may be
-        above 1 in half of their steps; those that diverge or are trapped are above it nearly always.
+        above 1 in half of their steps; diverging or trapped ones are above it nearly always.
     least_acceptance : float
         A run warns if the mean acceptance probability of a chain is below this.
     """

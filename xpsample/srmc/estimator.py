@@ -47,7 +47,7 @@ class Estimator(Recorder):
     Notes
     -----
     With gamma_n = 1 / (n + 1) and no burn-in both are the same. If gamma falls more slowly, mu_n forgets the start and
-    averages over fewer steps: for rho < 1 its variance falls as gamma_n, that of the plain average as 1 / n.
+    averages over fewer steps: for rho < 1 its variance falls as gamma_n, the plain average's as 1 / n.
     """
 
     function: Callable[[Array], Array] = function("(x)", default=_identity)

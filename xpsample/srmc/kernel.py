@@ -42,7 +42,7 @@ It takes away the first, large steps of the history, which break chains where sc
 """
 
 LEAST_STEPS = 20
-"""Of a run, before it is judged."""
+"""Fewest steps of a run that is judged."""
 
 
 class SRMCState(NamedTuple):
@@ -98,7 +98,7 @@ class SRMC(Kernel[SRMCState, Any]):
     Parameters
     ----------
     base : Kernel
-        Any kernel that samples its target, by the target's own densities and scores. Where the tilt leaves proposals as
+        Any kernel that samples its target, by the target's own densities and scores. If the tilt leaves proposals as
         they are (`Untilted`, `Ratio`), it must accept or reject.
     alpha : float, array or Growing, optional
         Repellence strength, at least 0; with 0 the steps are the base kernel's, bit for bit. An array broadcasts
@@ -126,12 +126,12 @@ class SRMC(Kernel[SRMCState, Any]):
 
     Notes
     -----
-    Where something is tuned, here or in the base kernel, the warm-up runs without repellence, and the history begins
+    If something is tuned, here or in the base kernel, the warm-up runs without repellence, and the history begins
     after it.
 
     The mean of the scores must be 0, so a target with hard constraints is refused, but on a discrete space with
     `Ratio`. The theory (Lemma 3.2) asks for a score that is Lipschitz, which does not hold for a log-scaled parameter:
-    there leave out alpha, and take the findings of the run seriously.
+    in that case do not set alpha, and check the findings of the run.
 
     alpha is tuned over a base that repels nothing itself, and with tilts that leave proposals as they are, or over a
     base that takes every move. For all else it must be given.
@@ -156,16 +156,16 @@ class SRMC(Kernel[SRMCState, Any]):
     def __check_init__(self) -> None:
         needs = {
             Trait.SAMPLES: "SRMC tilts the target that the chains sample",
-            Trait.EXACT: "the history would take up their noise and the tilt their differences; take the kernel on the "
+            Trait.EXACT: "the history would take up their noise and the tilt their differences; use the kernel on the "
             "whole data, or SRLD(Minibatch(...), ...)",
-            Trait.SEPARATE: "each chain has a history and a target of its own; take a kernel whose chains are "
+            Trait.SEPARATE: "each chain has its own history and target; use a kernel whose chains are "
             "independent, such as RWM",
             Trait.ANY_DEPENDENCE: "take Gibbs()",
         }
         check_base("SRMC", self.base, needs)
         if not self._tilt.moves:
             shown = type(self._tilt).__name__
-            instead = f"with {shown}() only an accept step sees the tilt; take Exact() or Shift()"
+            instead = f"with {shown}() only an accept step sees the tilt; use Exact() or Shift()"
             check_base("SRMC", self.base, {Trait.INVARIANT: instead})
         if isinstance(self._strength, Waiting):
             self._check_tuned()
@@ -175,13 +175,14 @@ class SRMC(Kernel[SRMCState, Any]):
         check_schedule(self.schedule)
         if Trait.UNTILTED not in self.base.traits:
             raise HyperparameterError(
-                "SRMC leaves out alpha over a kernel that is itself repelled, which a warm-up without repellence does "
-                "not show: give alpha"
+                "SRMC cannot tune alpha over a kernel that is itself repelled, which a warm-up without repellence does "
+                "not show: set alpha"
             )
         if self._tilt.moves and Trait.TAKES_ESTIMATES not in self.base.traits:
             raise HyperparameterError(
-                f"SRMC leaves out alpha with {show(self._tilt)} over {type(self.base).__name__}, where chains break at "
-                "strengths that no warm-up can tell: give alpha, or leave out tilt over a base that accepts or rejects"
+                f"SRMC cannot tune alpha with {show(self._tilt)} over {type(self.base).__name__}, where chains break "
+                "at strengths that a warm-up does not show: set alpha, or use the default tilt with a base that "
+                "accepts or rejects"
             )
 
     @declared
@@ -224,18 +225,18 @@ class SRMC(Kernel[SRMCState, Any]):
         return SRMCState(base, theta, score, counter(target, x), alpha, gamma, memory, strength, begun)
 
     def _check_space(self, space: Space) -> None:
-        """Raise unless the mean of the scores is 0, or a tilt whose scores have another one is asked for by name."""
+        """Raise unless the mean of the scores is 0, or the user set a tilt whose scores have another mean."""
         if is_real(space) or isinstance(self._tilt, Ratio):
             return
         shown = show(self._tilt)
         where = f"the mean of the scores, which SRMC draws to 0, is another one on {type(space).__name__} with {shown}"
         if self.tilt is None:
             raise CapabilityError(
-                f"{where}, so the draws would stay biased: take Ratio() over a kernel of a discrete space that accepts "
+                f"{where}, so the draws would stay biased: use Ratio() over a kernel of a discrete space that accepts "
                 f"or rejects, or no SRMC; tilt={shown}, given by name, is the paper's relaxed form and stays biased"
             )
         if isinstance(self._strength, Waiting) and self._strength.then is None:
-            raise HyperparameterError(f"SRMC leaves out alpha, and {where}: give alpha, or take Ratio()")
+            raise HyperparameterError(f"SRMC cannot tune alpha, since {where}: set alpha, or use Ratio()")
 
     def noise(self, x: Array) -> Specs:
         return self.base.noise(x)
@@ -271,7 +272,7 @@ def _check_tilt(tilt: Tilt, theta: Array, **found: Array | None) -> None:
     for name, values in found.items():
         if values is not None and tuple(values.shape) != tuple(theta.shape):
             raise FunctionError(
-                f"{name} of {show(tilt)} must give an array of shape {tuple(theta.shape)}; got shape "
+                f"{name} of {show(tilt)} must return an array of shape {tuple(theta.shape)}; got shape "
                 f"{tuple(values.shape)}"
             )
 

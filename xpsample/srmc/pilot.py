@@ -20,7 +20,7 @@ PILOT_BEGINS = 0.6
 """Share of the warm-up after which the pilot begins: until then the base kernel finds its metric and step size."""
 
 KAPPA = 0.5
-"""Share of the stability bound that the first step of the history may take up, as in `Stable`."""
+"""Share of the stability bound that the first step of the history may use, as in `Stable`."""
 
 CANDIDATES = 16
 """Strengths that are compared: the largest, and others, each smaller by a root of 2."""
@@ -29,7 +29,7 @@ MEMORY = 20.0
 """Steps that the product of the power iteration is averaged over, about."""
 
 LEAST_APART, MOST_APART = 1e-4, 1.99
-"""Of 1 minus an autocorrelation."""
+"""Limits of 1 minus an autocorrelation."""
 
 
 class PilotInfo(NamedTuple):
@@ -47,9 +47,9 @@ class Pilot(NamedTuple):
     """Statistics of the chains of each group, after the first part of the warm-up.
 
     Averages: ``mean`` and ``variance`` of the positions, ``square`` of the scores; ``both`` of their product;
-    ``x_change``, ``s_change`` and ``both_change``, of the squares and of the product of what a step changes in them,
+    ``x_change``, ``s_change`` and ``both_change``, of the squares and of the product of their changes in a step,
     all ``(*groups, 1, dim)``.
-    ``product`` is that of the power iteration for the direction in which scores are largest, ``along`` and
+    ``product`` is of the power iteration for the direction with the largest scores, ``along`` and
     ``along_change`` are ``square`` and ``s_change`` in it, ``(*groups, 1)``. ``theta`` is the history of each chain,
     ``(*chains, dim)``. ``most_s`` and ``most_theta`` are the largest scores and histories of all chains and steps, and
     ``most_s_along`` and ``most_theta_along`` those in the direction. ``alpha`` is the strength, ``(*groups, 1)``.
@@ -78,7 +78,7 @@ class LowestError(Rule, eq=True):
 
     The chains warm up without repellence. From their last steps come, for each coordinate, the variances of position
     and score, and long-run ones by the lag-one autocorrelations. `direction_variance` gives from them the error of
-    the mean over that of the base kernel, whose average over the coordinates is made small. Three bounds hold:
+    the mean over the base kernel's error, whose average over the coordinates is minimized. Three bounds hold:
 
     - in no coordinate is the predicted error above the base kernel's;
     - at the first step of the history gamma is at most half of `stability_bound`;
@@ -153,7 +153,7 @@ class LowestError(Rule, eq=True):
     def _most(self, xp: Any, history: "PowerLawNumbers", square: Array, slow: Array, exponent: Array) -> Array:
         """The largest alpha that is stable, and tilts by little, along directions.
 
-        `square` is the variance of the score in them, which is one over that of a Gaussian, `slow` the sum of its
+        `square` is the variance of the score in them, which is 1 / variance for a Gaussian, `slow` the sum of its
         autocorrelations, (1 + c) / (1 - c) with c the one at lag one, and `exponent` the largest ``|s| |theta|``.
         """
         first = _gamma(xp, history, 1.0 + 0 * square)
@@ -177,8 +177,8 @@ def check_schedule(schedule: Schedule) -> None:
     if one and (to_host(law.rho).reshape(()) < 1 or law.scale > 0.5):
         return
     raise HyperparameterError(
-        "SRMC leaves out alpha, which is tuned for a PowerLaw with one rho, and a scale above 1/2 where rho is 1; got "
-        f"{show(law)}: give alpha"
+        "SRMC tunes alpha only for a PowerLaw with one rho, and a scale above 1/2 if rho is 1; got "
+        f"{show(law)}: set alpha"
     )
 
 

@@ -129,7 +129,7 @@ class Stable(Schedule, FrozenDataclass):
     """gamma_n = min(schedule's gamma_n, kappa * bound): the first, large steps are cut if they would be unstable.
 
     The bound is the smallest `stability_bound` over the eigenvalues, for every chain and for the alpha in force. It
-    does not depend on n, so from some n on the steps, and the theory, are those of the inner schedule.
+    does not depend on n, so from some n on the steps, and the theory, equal the inner schedule's.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
 def _langevin(kernel: ULA | MALA) -> Autocorrelation:
     _refuse(kernel, "preconditioner")
     if kernel.step_size is None:
-        raise HyperparameterError(f"the step size of the {type(kernel).__name__} is left out: {TUNED_FIRST}")
+        raise HyperparameterError(f"the step size of the {type(kernel).__name__} is not set: {TUNED_FIRST}")
     if isinstance(kernel.step_size, StepSizes):
         raise HyperparameterError(
             "the step size has a schedule: pass LangevinAutocorrelation with its largest value to Stable"
@@ -175,7 +175,7 @@ def _leapfrog(kernel: HMC) -> Autocorrelation:
     _refuse(kernel, "mass")
     if kernel.step_size is None or kernel.steps is None:
         raise HyperparameterError(
-            f"HMC leaves out step_size or steps, which its autocorrelation depends on: give both, or {TUNED_FIRST}"
+            f"HMC has no step_size or steps, which its autocorrelation depends on: set both, or {TUNED_FIRST}"
         )
     return LeapfrogAutocorrelation(kernel.step_size, kernel.steps)
 

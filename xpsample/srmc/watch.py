@@ -9,7 +9,7 @@ from xpsample.core.registry import to_host
 from xpsample.diagnostics.findings import Finding
 
 LIMIT, SHARE, LEAST_ACCEPTANCE = 1.0, 0.75, 0.05
-"""Of ``alpha |s . theta|``, which is the paper's tau; of the steps above it; of the mean acceptance probability."""
+"""Limits of ``alpha |s . theta|``, the paper's tau; of the share of steps above it; of the mean acceptance."""
 
 RUNAWAY = 5.0
 """Times the limit: the mean of a chain that runs away late, where the tilted density does not fall off."""
@@ -22,7 +22,8 @@ chain is above the limit in fewer steps: of normal targets in 2 and 20 dimension
 class Watch(NamedTuple):
     """The number of steps, 0-d, and sums over them, each (*chains).
 
-    Of the exponent scale ``alpha |s . theta|``, of the steps in which it was above the limit, and of the acceptance.
+    Sums of the exponent scale ``alpha |s . theta|``, of the steps in which it exceeded the limit, and of the
+    acceptance.
     """
 
     steps: Array
@@ -36,7 +37,7 @@ class Watch(NamedTuple):
         return Watch(self.steps + 1, self.exponent + exponent, self.above + above, self.acceptance + acceptance)
 
     def means(self, xp: Any) -> tuple[Array, Array, Array]:
-        """Of the exponent scale, of what is above, and of the acceptance; nan before the first step."""
+        """Means of the exponent scale, of the steps above, and of the acceptance; nan before the first step."""
         steps = xp.astype(self.steps, self.above.dtype)
         return self.exponent / steps, self.above / steps, self.acceptance / steps
 
@@ -70,7 +71,7 @@ def judge(
             f"{np.max(exponent):.3g} on average and above {limit:g} in {np.max(above):.0%} of the steps at worst"
         )
         advice = (
-            "leave out alpha, take a smaller one or alpha=Adaptive(...), smaller first steps of the history "
+            "do not set alpha, or set a smaller one or alpha=Adaptive(...), smaller first steps of the history "
             "(schedule=Stable(...), a larger offset or smaller scale), or tilt=Untilted() over a kernel that accepts "
             "or rejects. The steps of the burn-in count"
         )
@@ -79,14 +80,14 @@ def judge(
     if stuck:
         what = f"the acceptance collapsed in {stuck} of {count} chains, to below {least_acceptance:g} on average"
         advice = (
-            "leave out alpha or take a smaller one, or a smaller step size if the base kernel alone accepts as little"
+            "do not set alpha or set a smaller one, or a smaller step size if the base kernel alone accepts as little"
         )
         found.append(Finding("tilt_acceptance", what, stuck, advice))
     idle = int(np.sum(at_zero & (gamma == 0) & (alpha > 0)))
     if idle:
         what = f"nothing repels in {idle} of {count} chains, whose gamma and theta are 0"
         advice = (
-            "a Stable schedule allows no step where the base kernel may be in resonance, so give it the spectrum, "
+            "a Stable schedule allows no step where the base kernel may be in resonance, so pass it the spectrum, "
             "or change steps or step_size"
         )
         found.append(Finding("tilt_idle", what, idle, advice))

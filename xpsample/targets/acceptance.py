@@ -19,12 +19,12 @@ class Acceptance(ABC):
     exact : bool
         Whether it is the difference of log densities, so that a log density is needed, and nothing else.
     whole : bool
-        Whether it is the ratio that a kernel accepts by as it is, with that of the proposals in it. No target can be
+        Whether it is the full acceptance ratio, with the proposals' ratio included. No target can be
         made from one with such an acceptance whose density is another one.
     needs_score, needs_hvp : bool
         Whether points must carry scores; whether Hessian-vector products are taken.
     parameters : tree of arrays
-        Arrays that it holds beside its settings. NumPy arrays are put into the points' library.
+        Arrays that it holds besides its settings. NumPy arrays are put into the points' library.
     only_with : Kernel, optional
         The one kernel, on the target itself, whose moves it is right for; None where it is right for all.
     """
@@ -48,7 +48,7 @@ class Acceptance(ABC):
         """The log ratio, ``(*chains)``, of two points of a bound target; None where their log densities tell it.
 
         The caller adds the kernel's ``log q(x | x') - log q(x' | x)``, unless it is the `whole` ratio; `parameters` are
-        those of the attribute, in the points' library.
+        the attribute's, in the points' library.
         """
 
     @abstractmethod

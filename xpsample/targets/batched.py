@@ -53,11 +53,11 @@ def batched(
         ``f(x, *data)`` with x of shape (dim,). That of a `Model` is ``f(p, *data)``, the parameters of one chain.
     rejects : exception class or tuple of such, optional
         Exceptions that mean a log density of -inf at a position, such as `ValueError`: that chain's proposal is
-        rejected, and the others go on; ``trace.run_statistics.evaluations["raised"]`` counts them. Where every start
+        rejected, and the others continue; ``trace.run_statistics.evaluations["raised"]`` counts them. If every start
         position raises one, it is an error. Compiled functions, as those of JAX, raise when they are traced and not
         where a value is wrong: give -inf there by ``where``.
     executor : concurrent.futures.Executor, optional
-        Whose workers evaluate the positions, each by itself, such as a `ProcessPoolExecutor` or those of loky, dask and
+        Its workers evaluate the positions one by one: a `ProcessPoolExecutor` or an executor of loky, dask or
         mpi4py. It pays where an evaluation takes a millisecond or more. Not for JAX arrays, whose runs are compiled.
 
     Returns
@@ -94,7 +94,7 @@ def batched(
 class Lifted:
     """Result of `batched`. It can be sent to other processes where the function can be, also as a decorator.
 
-    What is sent has no executor: a worker has no workers of its own.
+    The copy that is sent has no executor: workers start no workers.
     """
 
     def __init__(

@@ -17,8 +17,8 @@ def given_others(
 ) -> "GivenOthers":
     """The distribution of some parameters given the others.
 
-    Where a score costs more the more coordinates it is of, as one by finite differences does, `target` gives that of
-    the block's alone.
+    If a score costs more the more coordinates it has, as by finite differences, `target` computes only the block's
+    coordinates.
     """
     of_all = target.space
     assert isinstance(of_all, Named)
@@ -33,11 +33,11 @@ def given_others(
 
 @dataclass(frozen=True, eq=False)
 class GivenOthers(DerivedTarget):
-    """The distribution of some parameters given the others; its points carry those of all parameters in `base`.
+    """The distribution of some parameters given the others; its points carry the points of all parameters in `base`.
 
     The parameters `names` of `target` move, on `space`, which is bound to their positions; the others are where
     `origin` is. `of_part` says that the points of `target` have the score of one block, which may be another one, and
-    nan elsewhere.
+    nan outside.
     """
 
     target: BoundTarget
@@ -49,7 +49,7 @@ class GivenOthers(DerivedTarget):
 
     @property
     def costs(self) -> Costs:
-        """Those of all parameters' target, and of the positions around where differences are asked for."""
+        """Costs of all parameters' target, and of the surrounding positions if differences are required."""
         inner = self.target.costs
         if self.of_part and wanted(self.requires).score:
             inner = inner._replace(refresh=inner.evaluate)

@@ -27,7 +27,7 @@ class BoundTarget(ABC):
     xp : namespace
         The array API namespace of the positions, resolved once.
     space : Space
-        Where the positions live.
+        Space of the positions.
     requires : Capability
         What `evaluate` evaluates.
     costs : Costs
@@ -239,7 +239,7 @@ class DerivedTarget(OnTarget):
 
 
 class WrappedTarget(DerivedTarget):
-    """A derived target whose points are made from those of the other one, which they carry in ``base``.
+    """A derived target whose points are made from the other target's, which they carry in ``base``.
 
     It writes seven members: ``requires``, ``costs``, ``from_base``, ``log_density``, ``score``, ``hvp`` and
     ``acceptance_correction``.
@@ -273,13 +273,13 @@ class SameRatioTarget(WrappedTarget):
     """A wrapped target that adds to the log density what its points know: the rest of a ratio is the other one's."""
 
     def acceptance_correction(self, proposal: Point, current: Point) -> Array | None:
-        assert not self.acceptance.whole  # whose ratio would leave out what is added; `check_target_fits` says so
+        assert not self.acceptance.whole  # a whole ratio would omit what is added; `check_target_fits` refuses it
         return self.target.acceptance_correction(proposal.base, current.base)
 
 
 def counter(target: BoundTarget, x: Array) -> Array:
     """A zero to count steps with, 0-d, where x lives (whole on every device of a sharded x).
 
-    Of int64, or the widest integers that the library has switched on.
+    The dtype is int64, or the widest integers that the library has enabled.
     """
     return target.backend.from_host(np.zeros((), dtype=np.int64), x)

@@ -72,9 +72,7 @@ class Bridge(AbstractTarget):
         check_target("target", self.target)
         first, last = self.initial.space, self.target.space
         if not _same(first, last):
-            raise CapabilityError(
-                f"a bridge has both ends on the same space: that of initial is {first!r}, and that of target {last!r}"
-            )
+            raise CapabilityError(f"a bridge needs both ends on the same space; initial has {first!r}, target {last!r}")
 
     @property
     def space(self) -> Space:
@@ -91,7 +89,7 @@ class Bridge(AbstractTarget):
 
 @dataclass(frozen=True, eq=False)
 class BridgedTarget(OnTarget):
-    """A bound target whose points carry, in `base`, its own ones and those of an initial target (`Ends`)."""
+    """A bound target whose points carry, in `base`, its own points and an initial target's (`Ends`)."""
 
     initial: BoundTarget
     target: BoundTarget
@@ -107,12 +105,12 @@ class BridgedTarget(OnTarget):
 
     @property
     def constrained(self) -> bool:
-        """Of either end."""
+        """Return whether either end is constrained."""
         return self.initial.constrained or self.target.constrained
 
     @property
     def data(self) -> tree.Tree:
-        """Of both ends."""
+        """Data of both ends."""
         return self.initial.data, self.target.data
 
     @property
@@ -220,7 +218,7 @@ class AnnealedTarget(SameRatioTarget):
 def annealed(target: BoundTarget, beta: Any) -> DerivedTarget:
     """The member of a bridge at beta, which broadcasts against the chain axes.
 
-    Of any other target its power, the bridge from the constant density 1.
+    For any other target it is its power, the bridge from the constant density 1.
     """
     return AnnealedTarget(target, beta) if isinstance(target, BridgedTarget) else TemperedTarget(target, beta)
 

@@ -28,7 +28,7 @@ def check_gradient(
     target : Target
         The target; its derivatives as it would use them.
     x : array, shape (*chains, dim), or (*chains, *shape) of a space with a shape
-        Where to compare; random points do best.
+        Positions to compare at; random ones are best.
     against : GradientChoice, optional
         The other way; central finite differences of the log density when not given.
     hvp : bool

@@ -22,13 +22,13 @@ from xpsample.targets.point import Capability, Point, wanted
 
 
 def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[Array, Array], Array]]) -> None:
-    """Evaluate at a copy of the initial positions, and raise LogDensityError for what breaks the contract.
+    """Evaluate at a copy of the initial positions, and raise LogDensityError for a broken contract.
 
-    Functions must be pure and take each chain for itself: they write into nothing, keep what they returned, return the
+    Functions must be pure and treat chains independently: they write into nothing, keep what they returned, return the
     same for the same positions, and their values for a chain depend neither on the other chains nor on the chain's
     index. At the second evaluation the chains are rolled along their last axis, so that each has another index, and
-    every other one is moved elsewhere, so that those that stay have other neighbors. Axes in front are groups, which
-    may have data of their own. The user's own functions `given`, of a position and a vector, are checked as well.
+    every other one is moved, so that the remaining ones have other neighbors. Axes in front are groups, which
+    may have separate data. The user's own functions `given`, of a position and a vector, are checked as well.
     """
 
     def evaluate(x: Array, check: Callable[..., None] = check_point) -> dict[str, Array]:
@@ -64,7 +64,7 @@ def check_functions(bound: BoundTarget, x: Array, given: Mapping[str, Callable[[
 def _rolled_with_others(bound: BoundTarget, x: Array) -> Iterator[tuple[Array, np.ndarray]]:
     """Positions rolled along the last axis of the chains, every other one moved; and which stay, on the host.
 
-    Functions may be undefined elsewhere; then the chains that move go where they began. An axis of one chain becomes
+    If functions are undefined there, the moved chains go where they began. An axis of one chain becomes
     one of two; before that, all are moved and none stays.
     """
     home, host = bound.backend, to_host(x)
@@ -95,7 +95,7 @@ def _every_other(chains: tuple[int, ...]) -> np.ndarray:
 
 
 def _attempt(evaluate: Callable[..., dict[str, Array]], x: Array) -> dict[str, Array] | None:
-    """What the functions give at positions that they may not take."""
+    """Results of the functions at positions that they may not accept."""
 
     def anything(*args: Any) -> None:
         pass
@@ -158,8 +158,8 @@ def _where_apart(name: str, first: np.ndarray, second: np.ndarray) -> tuple[int,
         return None
     scale = np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
     rounding = 100 * float(np.finfo(first.dtype).eps)
-    # Relative to the largest: sums on a GPU differ by rounding. Of log densities differences count, so less is allowed,
-    # but at least a hundred roundings of the dtype.
+    # Relative to the largest: sums on a GPU differ by rounding. For log densities differences count, so less is
+    # allowed, but at least a hundred roundings of the dtype.
     allowed = rounding + scale * (max(1e-5, rounding) if name == "log density" else 1e-3)
     same = np.isclose(first, second, rtol=0.0, atol=allowed, equal_nan=True)
     return None if np.all(same) else tuple(int(i) for i in np.argwhere(~same)[0])
@@ -188,7 +188,7 @@ def _check_index(name: str, evaluate: Callable[[Array], dict[str, Array]], x: Ar
         start = (*at[:axis], 0, *at[axis + 1 :])
         raise LogDensityError(
             f"the {name} of a chain depends on the chain's index: at one position chain 0 gets {values[start]:.6g}, "
-            f"chain {at[axis]} {values[at]:.6g}. If the data have one row per chain, give rows an axis of their own "
+            f"chain {at[axis]} {values[at]:.6g}. If the data have one row per chain, add an axis for rows "
             "and sum over it: ((y - x[..., :1]) ** 2).sum(-1). For separate data sets, add an axis of groups: "
             "positions (groups, chains, dim), data (groups, 1, ...)"
         )
@@ -196,9 +196,9 @@ def _check_index(name: str, evaluate: Callable[[Array], dict[str, Array]], x: Ar
 
 def _refuse_coupled(name: str, alone: float, beside: float) -> NoReturn:
     raise LogDensityError(
-        f"the {name} of a chain changes with where the other chains are: {alone:.6g} beside those of the start, "
-        f"{beside:.6g} beside others. Each chain is for itself: let no sum, mean, softmax or norm go over the axes "
-        "of the chains, switch batch normalisation to evaluation (module.eval()), or lift a function of one position "
+        f"the {name} of a chain changes with where the other chains are: {alone:.6g} with their initial positions, "
+        f"{beside:.6g} with others. Chains must be independent: apply sum, mean, softmax and norm to the last axis "
+        "only, switch batch normalization to evaluation (module.eval()), or lift a function of one position "
         "by batched(f)"
     )
 
@@ -211,7 +211,7 @@ def check_form(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> Any:
 
 
 def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None:
-    """As `check_form`, of library and device, too."""
+    """Check library and device, too, otherwise like `check_form`."""
     if not is_array(array):
         none = ": let the function end with return" if array is None else ""
         name = "None" if array is None else type(array).__name__
@@ -226,7 +226,7 @@ def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None
     if array.dtype != x.dtype:
         widened = ""
         if not shape and is_numpy_array(array) and np.lib.NumpyVersion(np.__version__) < "2.0.0":
-            widened = f": NumPy 1 widens single numbers; give the positions of one chain shape {(1, *x.shape)}"
+            widened = f": NumPy 1 widens single numbers; pass the positions of one chain with shape {(1, *x.shape)}"
         found = f"{dtype_name(x)}; got {dtype_name(array)}"
         raise LogDensityError(f"{what} must keep the positions' dtype {found}{widened}")
 
@@ -331,7 +331,7 @@ def _check_finite(what: str, array: Array, outside: np.ndarray, data: tree.Tree)
 
 
 def failed(what: str, error: Exception, x: Array, space: Space) -> LogDensityError:
-    """What is raised where a function of a user fails at the start positions, with how it is called."""
+    """Error for a user's function that fails at the start positions, with how it is called."""
     begin = (
         f"the {what} failed at the start positions, {backend_of(x).name} {dtype_name(x)} of shape {tuple(x.shape)}"
         f"{raised_in(error)[0]}: {type(error).__name__}: {unended(error)}. "

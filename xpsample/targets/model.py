@@ -154,7 +154,7 @@ class Model(AbstractTarget):
         return self._target.place_data(backend, x)
 
     def prepare(self, x: Array, requires: Capability) -> BoundTarget:
-        """As `Target.prepare`, for positions in unconstrained coordinates."""
+        """Prepare as `Target.prepare`, for positions in unconstrained coordinates."""
         return self._target.prepare(x, requires)
 
     def start(
@@ -174,7 +174,7 @@ class Model(AbstractTarget):
         Parameters
         ----------
         like : array
-            Its library, floating dtype and device are those of the positions; its shape does not matter.
+            Array with the library, floating dtype and device for the positions; its shape does not matter.
         chains : int or tuple of int
             Chains, or the chain axes of a sweep, such as ``(groups, chains)``.
         seed : int

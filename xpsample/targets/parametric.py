@@ -27,13 +27,13 @@ class Parametric(AbstractTarget):
     log_density : callable
         ``(x, parameters) -> (*chains)``, batched over the leading axes of x ``(*chains, dim)``.
     parameters : tree of arrays
-        Where the family starts. NumPy arrays are put into the positions' library.
+        Initial parameters. NumPy arrays are put into the positions' library.
     score : callable, optional
         ``(x, parameters) -> (*chains, dim)``, the gradient in x.
     gradient : GradientChoice
         How derivatives that were not given are obtained, in x and in the parameters.
     space : Space
-        Where the positions live, as for `Target`: on ``Real(channels, height, width)`` the functions take images.
+        Space of the positions, as for `Target`: on ``Real(channels, height, width)`` the functions take images.
     log_density_and_score : callable, optional
         ``(x, parameters)`` to both, where they share work.
 

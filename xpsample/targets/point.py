@@ -55,9 +55,9 @@ def wanted(requires: Capability) -> Wanted:
 class Point(NamedTuple):
     """A position with what was evaluated there.
 
-    ``x`` has shape ``(*chains, dim)``, ``log_density`` ``(*chains)``, ``score`` that of x; what the kernel did not ask
-    for is None. Where an `Acceptance` other than `ByDensity` stands for the density, ``log_density`` is only what a
-    wrapper adds to it. ``base`` is the underlying target's Point where the target is made from another one.
+    ``x`` has shape ``(*chains, dim)``, ``log_density`` ``(*chains)``, ``score`` the shape of x; values that the kernel
+    does not require are None. If an `Acceptance` other than `ByDensity` stands for the density, ``log_density`` is only
+    what a wrapper adds to it. ``base`` is the underlying target's Point if the target is made from another one.
     ``differences`` ``(*chains, variables, choices - 1)`` are, on a discrete space, the log density at each position
     that differs in one variable, minus that at x (see `Discrete`); for the discrete variables of a `Model`
     ``(*chains, variables, 1)``, where one of them is mirrored.

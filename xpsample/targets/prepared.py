@@ -78,7 +78,7 @@ class _WeightedPotential:
 def placed(what: str, values: tree.Tree, backend: Backend, x: Array) -> tree.Tree:
     """A tree whose NumPy arrays are in the library of x, on its device and, floating ones, in its dtype.
 
-    Messages call it `what`. BackendError for arrays of another library or device; HyperparameterError for what is no
+    Messages call it `what`. BackendError for arrays of another library or device; HyperparameterError unless it is a
     plain array of numbers.
     """
     floating = np.dtype(dtype_name(x)) if backend.xp.isdtype(x.dtype, "real floating") else None

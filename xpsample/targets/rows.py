@@ -33,9 +33,9 @@ def posterior(
         ``(*chains, dim) -> (*chains)``.
     log_likelihood : callable
         ``(x, rows) -> (*chains)``, the sum over the rows that it is given. For minibatches its rows may be any number,
-        the leaves of shape ``(rows, ...)`` or, with a batch of its own for each chain, ``(*chains, rows, ...)``.
+        the leaves of shape ``(rows, ...)`` or, with separate batches of the chains, ``(*chains, rows, ...)``.
     rows : tree of numpy.ndarray
-        The data; every leaf has the rows on its first axis, after those of `sets`.
+        The data; every leaf has the rows on its first axis, after the axes of `sets`.
     prior_score, likelihood_score : callable, optional
         Their gradients in x, ``(*chains, dim)``; both or none.
     gradient : GradientChoice

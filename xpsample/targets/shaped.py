@@ -16,7 +16,7 @@ from xpsample.targets.contract import check_array
 
 
 def shape_of(space: Space | None) -> tuple[int, ...]:
-    """The shape of a position where it is no vector: that of a `Real` of two axes or more, and () of all else."""
+    """Shape of a position that is no vector, for a `Real` of two axes or more; otherwise ()."""
     return space.shape if isinstance(space, Real) and len(space.shape) > 1 else ()
 
 
@@ -25,7 +25,7 @@ def coordinates(target: Any, x: Any) -> Any:
 
     PositionError if the last axes are neither the shape nor the dimension.
     """
-    space = getattr(target, "space", None)  # what is no target is refused elsewhere
+    space = getattr(target, "space", None)  # other objects are refused later
     shape = shape_of(space)
     if not shape or not is_array(x):
         return x
@@ -40,7 +40,7 @@ def coordinates(target: Any, x: Any) -> Any:
 
 def positions(target: Any, x0: Any) -> Array:
     """Positions (*chains, dim), of values by name if parameters have names, or of arrays such as images."""
-    space = getattr(target, "space", None)  # what is no target is refused elsewhere
+    space = getattr(target, "space", None)  # other objects are refused later
     return space.position(x0) if isinstance(x0, Mapping) and isinstance(space, Named) else coordinates(target, x0)
 
 

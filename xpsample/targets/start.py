@@ -64,11 +64,11 @@ def start(
     target : AbstractTarget
         On real positions.
     like : array, shape (dim,), or that of the target's space
-        The middle; its library, dtype and device are those of the positions.
+        The middle, with the library, dtype and device for the positions.
     chains : int or tuple of int
         Chains, or the chain axes of a sweep, such as ``(groups, chains)``.
     scale : float, or array of the shape of `like`
-        Standard deviation about the middle, in units of x: some times that of the target, as far as it is known.
+        Standard deviation about the middle, in units of x: some times the target's, if known.
     seed : int
         The same positions on every library, to the rounding of the dtype.
     method : StartMethod, optional
@@ -171,12 +171,12 @@ def around(
     why = suspect_data(getattr(target, "data", None)) if missing.all() else ""
     raise LogDensityError(
         f"{why}{'; ' if why else ''}{int(missing.sum())} of {missing.size} start positions have no finite log density "
-        f"after {TRIES} draws: take another middle or a smaller scale"
+        f"after {TRIES} draws: use another middle or a smaller scale"
     )
 
 
 def pilot_starts(target: AbstractTarget, space: Space, x0: Array, seed: int) -> Array:
-    """Random positions for a pilot, (*groups, PILOTS, dim), whatever those of the run are, (*groups, chains, dim).
+    """Random positions for a pilot, (*groups, PILOTS, dim), whatever the run's positions (*groups, chains, dim) are.
 
     Standard normals where the log density is finite; on a discrete space, which is bound to x0, uniform draws.
     """
@@ -205,7 +205,7 @@ def _prepared(
 ) -> tuple[BoundTarget, np.ndarray] | None:
     """Prepare a target at all positions or, if it cannot be, with one of the first four in the place of all.
 
-    Their shape stays, since data may have groups and chains of their own. Returns the target and these positions on the
+    Their shape stays, since data may have axes of groups and chains. Returns the target and these positions on the
     host, or None if the target is finite at none of them. Errors of arithmetic are added to `raised`: other positions
     may have none.
     """
@@ -229,7 +229,8 @@ def _prepared(
 def _usable(target: BoundTarget, fine: np.ndarray, x: Array) -> np.ndarray:
     """Return which positions have a finite log density and score, (*chains).
 
-    If a function raises, the positions where it does are found by halves, with those of `fine` in place of the others.
+    If a function raises, the positions where it does are found by halves, with positions of `fine` in place of the
+    others.
     """
     host, left = to_host(x), [np.ones(x.shape[:-1], dtype=bool)]
     usable = np.zeros(x.shape[:-1], dtype=bool)
@@ -251,7 +252,7 @@ def _usable(target: BoundTarget, fine: np.ndarray, x: Array) -> np.ndarray:
 
 
 def _finite(target: BoundTarget, x: Array) -> np.ndarray:
-    """Return which positions have a finite log density and score, of those that the target has, (*chains)."""
+    """Return which positions have a finite log density and, if the target has one, score, (*chains)."""
     point = target.evaluate(x)
     found = [np.all(np.isfinite(to_host(point.score)), axis=-1)] if point.score is not None else []
     if point.log_density is not None:

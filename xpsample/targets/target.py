@@ -56,7 +56,7 @@ class AbstractTarget(ABC):
     Attributes
     ----------
     space : Space
-        Where the positions live.
+        Space of the positions.
     """
 
     if TYPE_CHECKING:  # subclasses have it as a dataclass field or as a property
@@ -69,7 +69,7 @@ class AbstractTarget(ABC):
 
     @abstractmethod
     def prepare(self, x: Array, requires: Capability) -> BoundTarget:
-        """Fit the target to the library of the start positions x and to what a kernel requires.
+        """Bind the target to the library of the start positions x and to a kernel's requirements.
 
         All checks are made here.
         """
@@ -127,8 +127,8 @@ class Target(AbstractTarget):
         Arrays that the functions need. NumPy arrays are put, once, into the positions' library, on their device and
         (floating ones) into their dtype; arrays of another library or device are refused.
     space : Space
-        Where the positions live. On ``Real(channels, height, width)``, or any `Real` of two axes or more, the functions
-        take positions of that shape, ``(*chains, channels, height, width)``, and give scores of it; kernels move
+        Space of the positions. On ``Real(channels, height, width)``, or any `Real` of two axes or more, the functions
+        accept positions and return scores of that shape, ``(*chains, channels, height, width)``; kernels move
         coordinates ``(*chains, dim)``.
     acceptance : Acceptance
         How kernels that accept or reject get the ratio of densities. With `LineIntegral` or `Taylor` a score is enough
@@ -198,7 +198,7 @@ class Target(AbstractTarget):
     def prepare(self, x: Array, requires: Capability) -> PreparedTarget:
         """Choose derivatives, check capabilities and evaluate at the start positions.
 
-        Each call binds anew, so that functions and data are those of now, whatever changed since another run.
+        Each call binds anew, so functions and data are current, whatever changed since another run.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class Target(AbstractTarget):
         return DataAndAcceptance(own, placed("the acceptance's parameters", parameters, backend, x))
 
     def _explain(self, error: Exception, bound: PreparedTarget, x: Array) -> NoReturn:
-        """Raise an error of ours for what went wrong at the start positions, in the log density above all."""
+        """Raise an xpsample error for a failure at the start positions, above all in the log density."""
         at = bound.as_floating(x)
         log_density = self.of_coordinates.log_density
         if log_density is not None:
@@ -335,7 +335,7 @@ class Target(AbstractTarget):
         if Capability.DIFFERENCES in requires:
             moves = positions_around(space, x.shape[-1])
             at = at.plus(Evaluations(log_density=moves) if self.differences is None else Evaluations(score=1))
-        ratio = Evaluations()  # what the acceptance of each proposal takes beside its point
+        ratio = Evaluations()  # what the acceptance of each proposal needs besides its point
         if Capability.DENSITY_RATIO in requires:
             ratio = self.acceptance.cost(score.cost, hvp.cost)
         costs = Costs(at.plus(ratio), at, Evaluations(), Evaluations(log_density=1), score.cost, hvp.cost)
@@ -350,12 +350,12 @@ class Target(AbstractTarget):
         name = type(self.acceptance).__name__
         if Capability.LOG_DENSITY in requires:
             raise CapabilityError(
-                f"the kernel needs log densities, and {name} gives their ratios only: take ByDensity()"
+                f"the kernel needs log densities, and {name} gives their ratios only: use ByDensity()"
             )
         if self.constrained:
             raise CapabilityError(
-                f"{name} makes ratios of densities from scores, which do not tell where a hard constraint begins: give "
-                "the log density and take ByDensity(), or a Model whose parameters have bounded spaces"
+                f"{name} makes ratios of densities from scores, which do not tell where a hard constraint begins: pass "
+                "the log density and use ByDensity(), or a Model whose parameters have bounded spaces"
             )
         if not is_real(self.space):
             raise CapabilityError(f"{name} moves along segments of real numbers; the space is {self.space!r}")
@@ -398,16 +398,16 @@ def check_moves(space: Space, requires: Capability) -> None:
     if Capability.REAL in requires and not is_real(space):
         if named:
             raise CapabilityError(
-                "the kernel moves real positions and the model has discrete parameters: take Blocks, with a kernel for "
+                "the kernel moves real positions and the model has discrete parameters: use Blocks, with a kernel for "
                 'each of them, such as Blocks({"z": Gibbs(), "x": HMC()})'
             )
         raise CapabilityError(
-            f"the kernel moves real positions and the target's space is {space!r}: take one that stays on it "
+            f"the kernel moves real positions and the target's space is {space!r}: use one that stays on it "
             "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
         )
     if Capability.DISCRETE in requires and named:
         raise CapabilityError(
-            "the kernel moves on a discrete space, and a model's parameters are moved by name: take Blocks, such "
+            "the kernel moves on a discrete space, and a model's parameters are moved by name: use Blocks, such "
             'as Blocks({"z": Gibbs()})'
         )
     if discrete and not isinstance(space, Discrete | Named):

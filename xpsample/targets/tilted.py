@@ -42,7 +42,7 @@ class Tilt(ABC):
 
     @abstractmethod
     def cost(self, costs: Costs) -> Evaluations:
-        """What a surrogate score costs beside the target's own score at the point."""
+        """Cost of a surrogate score in addition to the target's own score at the point."""
 
     @abstractmethod
     def score(self, tilted: "Tilted", x: Array, own: Array | None) -> Array:
@@ -164,17 +164,17 @@ class Untilted(ByAcceptance, ScoreTilt, FrozenDataclass, eq=True):
 
 
 class Ratio(ByAcceptance, FrozenDataclass, eq=True):
-    """As `Untilted`, with the discrete score s_i(x) = pi(x with x_i mirrored) / pi(x) - 1 (Eq. 17) in the tilt.
+    """Untilted proposals, with the discrete score s_i(x) = pi(x with x_i mirrored) / pi(x) - 1 (Eq. 17) in the tilt.
 
     Its mean under pi is zero, which the gradient's need not be on a discrete space. Needs the differences of all moves:
     `Target(differences=...)`, or evaluations at all positions one move away. The mirror of a variable's k-th value is
-    the k-th last. Where pi is 0 there, s_i is 0. Log-ratios are cut off at half the logarithm of the largest floating
+    the k-th last. If pi is 0 there, s_i is 0. Log-ratios are cut off at half the logarithm of the largest floating
     number.
 
-    The real parameters of a `Model` have their own score beside it, and its discrete ones take a density for each
+    The real parameters of a `Model` also have their own score, and its discrete ones need a density for each
     variable. Along real parameters the ratio r of a discrete one may have no bound, and a density tilted by it no
-    integral. So there s_i is (r - 1) 4 r / (1 + r)^2, which is between -1/2 and 4: a factor that is the same at x and
-    at its mirror leaves the mean 0.
+    integral. Therefore s_i is then (r - 1) 4 r / (1 + r)^2, which is between -1/2 and 4: a factor that is the same at x
+    and at its mirror leaves the mean 0.
 
     See Also
     --------

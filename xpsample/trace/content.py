@@ -49,7 +49,7 @@ class Content(ABC):
         if self._space is None and name == "x":
             return draws
         if self._space is None:
-            raise TraceError(f"only the trace of a Model has parameters by name, such as {name!r}: take trace.draws")
+            raise TraceError(f"only the trace of a Model has parameters by name, such as {name!r}: use trace.draws")
         return self._space.value(backend_of(draws).xp, draws, name)
 
     def map(self, function: Callable[[Any], Any]) -> Any:
@@ -59,7 +59,7 @@ class Content(ABC):
         ----------
         function : callable
             ``function(p)`` of the parameters of a `Model`, as its log density has them: ``p.tau`` is
-            ``(draw, *chains, *shape)`` here, all draws at once. Of other targets ``function(x)``, the draws
+            ``(draw, *chains, *shape)`` here, all draws at once. For other targets ``function(x)``, the draws
             ``trace["x"]``.
 
         Returns
@@ -70,7 +70,7 @@ class Content(ABC):
         draws = self._some_draws()
         if isinstance(draws, StoredRows):
             raise TraceError(
-                f"map takes all draws at once, and they are in {draws.where}: take parts of them, such as "
+                f"map needs all draws in memory, and they are in {draws.where}: slice them first, such as "
                 f"trace[{next(iter(draws.values), 'x')!r}][:1000], or to_arviz()"
             )
         if self._space is None or not self.parameters:

@@ -43,7 +43,7 @@ def datatree(
     """Draws and statistics as an ``xarray.DataTree``, under ArviZ's names for groups, axes and statistics.
 
     `labels` name the entries along an axis, which are otherwise counted from 0. Draws and statistics have so many chain
-    axes, (draw, *chains, ...); the attributes are those of the root.
+    axes, (draw, *chains, ...); the attributes go to the root.
     """
     xarray = installed("xarray", 'to_arviz() needs xarray: pip install "xpsample[arviz]"')
     draws = {name: (one_chain_axis(to_host(own), chain_axes), axes) for name, (own, axes) in posterior.items()}
@@ -102,8 +102,8 @@ def add_observations(
 ) -> None:
     """Add groups to a DataTree with a value for each observation; TraceError if a shape does not fit.
 
-    Each is given as arrays, or None, and the axes ``(draw, *chains)`` of the draws that they were made of; () of what
-    was observed. `dims` are names for the axes of observations, and `labels` what the places along an axis are called.
+    Each is a pair of arrays, or None, and the axes ``(draw, *chains)`` of the draws that they were made from; () for
+    observed data. `dims` are names for the axes of observations, and `labels` what the places along an axis are called.
     """
     unused = set(dims)
     for group, (values, drawn) in given.items():
@@ -119,7 +119,7 @@ def add_observations(
 
 
 def _of_observations(what: str, values: Any, drawn: Sequence[int], dims: Mapping[str, Any]) -> Variables:
-    """Arrays of a group by the name of what is observed; one alone is called y."""
+    """Arrays of a group by observed name; a single array is called y."""
     found = {}
     for name, own in (values if isinstance(values, Mapping) else {"y": values}).items():
         host = to_host(own) if is_array(own) else np.asarray(own)
@@ -146,7 +146,7 @@ def one_chain_axis(values: np.ndarray, chain_axes: int) -> np.ndarray:
 def as_arviz(tree: Any) -> Any:
     """A DataTree as what the installed ArviZ takes: itself, or an InferenceData where ArviZ is older than 1.0.
 
-    The functions of ``arviz-base`` and ``arviz-stats`` take both.
+    The functions of ``arviz-base`` and ``arviz-stats`` accept both.
     """
     from importlib.metadata import PackageNotFoundError, version  # which takes long to import
 
@@ -157,7 +157,7 @@ def as_arviz(tree: Any) -> Any:
     if not old:
         return tree
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # it says once a day that 1.0 will be another
+        warnings.simplefilter("ignore", FutureWarning)  # it warns once a day that 1.0 will change
         from arviz import InferenceData
     found = InferenceData.from_datatree(tree)
     found.attrs = tree.attrs

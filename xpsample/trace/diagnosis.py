@@ -19,7 +19,7 @@ from xpsample.trace.trace import Trace
 def about(kernel: Kernel, space: Space, dim: int, learned: bool = False) -> dict[str, Any]:
     """Facts about a run that its diagnosis needs besides the results, as JSON values.
 
-    Moves are accepted with a `learned` probability where that of the target is whole.
+    Moves are accepted with a `learned` probability if the target's acceptance is whole.
     """
     traits = kernel.traits
     of_another_target = Trait.TAKES_ESTIMATES | Trait.SEPARATE  # such as chains of MYULA

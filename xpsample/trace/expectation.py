@@ -51,17 +51,17 @@ class Scores(Recorder, eq=True):
             raise CapabilityError("Scores is for real positions: the mean of the score is not 0 on a discrete space")
         if target.constrained:
             raise CapabilityError(
-                "Scores is for targets without hard constraints, beside which the mean of the score is not 0: put the "
+                "Scores is for targets without hard constraints, with which the mean of the score is not 0: put the "
                 "parameter into a Model with a bounded space, such as Positive()"
             )
         if not target.acceptance.exact:
             raise CapabilityError(
                 f"Scores needs draws by the log density, and {type(target.acceptance).__name__} stands for it, with "
-                "which the mean of the score is not quite 0: leave out acceptance"
+                "which the mean of the score is not quite 0: omit acceptance"
             )
         if state.point.score is None:
             raise CapabilityError(
-                "Scores keeps what the kernel evaluates, and it evaluates no scores: take one that does, such as "
+                "Scores keeps what the kernel evaluates, and it evaluates no scores: use one that does, such as "
                 "HMC(), NUTS() or MALA()"
             )
         return None
@@ -90,14 +90,14 @@ def expectation(trace: Trace, function: Callable[[Any], Any]) -> Expectation:
 
     Subtracted from each value are polynomials of the draw and its score whose mean is 0: zero-variance control
     variates. Their coefficients for one quarter of the chains are fitted on the other three, with an order and a
-    penalty that cross-validation chooses, or none. So the estimate has no bias where the draws have none. It gains the
+    penalty that cross-validation chooses, or none. The estimate has no bias if the draws have none. It gains the
     more, the nearer the function is to a polynomial and the target to a normal one.
 
     Parameters
     ----------
     trace : Trace
-        Of a run with ``recorders=(Draws(), Statistics(), Scores())``, on a kernel that leaves its target invariant, of
-        four chains or more. Axes of chains but the last are groups, with an estimate each.
+        Trace of a run with ``recorders=(Draws(), Statistics(), Scores())``, on a kernel that leaves its target
+        invariant, of four chains or more. Axes of chains but the last are groups, with an estimate each.
     function : callable
         ``function(p)`` of a model's parameters, or ``function(x)`` of positions, as in `Trace.map`: it is called once,
         for all draws, and gives ``(draw, *chains, ...)``, one number or more for each draw.
@@ -112,10 +112,10 @@ def expectation(trace: Trace, function: Callable[[Any], Any]) -> Expectation:
     ------
     TraceError
         If the trace has no scores or no draws in memory, fewer than four chains or more than 1,000 coordinates, values
-        that are not finite, or scores that are not those of the draws' distribution: where the mean of a score s or
+        that are not finite, or scores that do not fit the draws' distribution: if the mean of a score s or
         of ``1 + x s`` is more than eight standard errors from 0.
     CapabilityError
-        If the mean of the score is not 0 by what the kernel is: unadjusted, tilted, on minibatches, of particles.
+        If the kernel's mean score is not 0: unadjusted, tilted, on minibatches, of particles.
     FunctionError
         If the function gives anything else than a number for each draw.
 
@@ -129,8 +129,8 @@ def expectation(trace: Trace, function: Callable[[Any], Any]) -> Expectation:
     Mira, Solgi and Imparato, Statistics and Computing 23 (2013) 653-662: for a polynomial P the mean of
     ``laplacian P + grad P . score`` is 0. The orders are 1, 2 without mixed terms, and 2, as long as there are no more
     than 1,000 coefficients; those are regularised as by South, Oates, Mira and Drovandi, Bayesian Analysis (2022).
-    Chosen is what lowers the variance of the means of stretches of about ``sqrt(draws)`` draws. Of more than 10,000
-    draws, some are fitted on.
+    The choice minimizes the variance of the means of stretches of about ``sqrt(draws)`` draws. With more than 10,000
+    draws, some are used for the fit.
 
     Examples
     --------
@@ -178,11 +178,11 @@ def _positions_and_scores(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     x, scores = (to_host(a).astype(np.float64) for a in (x, scores))
     if x.ndim < 3 or x.shape[-2] < GROUPS:
         raise TraceError(
-            f"an expectation is fitted on other chains than those that it is of, and needs {GROUPS} of them; got draws "
-            f"{x.shape}: run more chains, or take the means of trace.summary()"
+            f"an expectation is fitted on other chains, and needs at least {GROUPS} in all; got draws "
+            f"{x.shape}: run more chains, or use the means of trace.summary()"
         )
     if x.shape[-1] > MOST:
-        raise TraceError(f"an expectation is for {MOST:,} coordinates at most; got {x.shape[-1]:,}")
+        raise TraceError(f"an expectation is for at most {MOST:,} coordinates; got {x.shape[-1]:,}")
     if not (np.all(np.isfinite(x)) and np.all(np.isfinite(scores))):
         raise TraceError("some draws or scores are not finite: see trace.diagnose()")
     return x, scores
@@ -200,7 +200,7 @@ def _check_kernel(trace: Trace) -> None:
         raise CapabilityError(f"the scores of {kernel} are random estimates: run the kernel on the whole data")
     if not known["adjusted"]:
         raise CapabilityError(
-            f"{kernel} does not leave its target invariant, so that the mean of the score is not 0: take a kernel that "
+            f"{kernel} does not leave its target invariant, so that the mean of the score is not 0: use a kernel that "
             "accepts or rejects, such as HMC(), NUTS() or MALA()"
         )
 
@@ -209,14 +209,14 @@ def _check_means(x: np.ndarray, scores: np.ndarray) -> None:
     """Refuse draws and scores (draw, chain, dim) unless ``s_i`` and ``1 + x_i s_i`` have the mean 0."""
     variates = squares(x - np.mean(x, axis=(0, 1)), scores)
     mean, error = np.mean(variates, axis=(0, 1)), mcse_mean(variates)
-    constant = np.ptp(variates, axis=(0, 1)) == 0  # its error is nan, as that of too few draws
+    constant = np.ptp(variates, axis=(0, 1)) == 0  # its error is nan, as with too few draws
     off = np.where(constant & (mean != 0), np.inf, np.abs(mean) / np.where(error > 0, error, np.inf))
     worst = int(np.argmax(off))
     if off[worst] > 8.0:  # standard errors
         order, i = divmod(worst, x.shape[-1])
         raise TraceError(
             f"the mean of {('s', '1 + x s')[order]} of coordinate {i}, with s its score, is {mean[worst]:.3g}, "
-            f"{off[worst]:.0f} standard errors from 0: the draws are not of the target yet (give a burn_in), the log "
-            "density ends at a bound that is not declared (give a bounded space in a Model), or the score is not its "
+            f"{off[worst]:.0f} standard errors from 0: the draws are not of the target yet (set burn_in), the log "
+            "density ends at a bound that is not declared (use a bounded space in a Model), or the score is not its "
             "gradient (sample with check=True)"
         )

@@ -25,7 +25,7 @@ def join(
     """Join the traces of shards, with their chains side by side.
 
     A row of a recorder without a declared chain axis (by name, in `rows`) and a row of the warm-up `path`, both at the
-    initial positions of all ``chains``, tell which axis is that of the chains: the one that is shorter in the shards.
+    initial positions of all ``chains``, show which axis has the chains: the one that is shorter in the shards.
     """
     first = traces[0]
     own = [np.shape(trace.run_statistics.moved)[0] for trace in traces]

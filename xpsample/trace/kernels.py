@@ -21,7 +21,7 @@ PACKAGES = (
 PLAIN = (bool, int, float, str, type(None))
 
 JSON = "json"
-"""Name of the array that holds the description, as bytes; numbers are those of the other arrays."""
+"""Name of the array that holds the description, as bytes; numbers in it refer to the other arrays."""
 
 
 def packed(kernel: Any) -> dict[str, Any] | None:
@@ -46,7 +46,7 @@ def unpacked(arrays: dict[str, Any]) -> Kernel | None:
 
 
 def _described(value: Any, arrays: dict[str, Any]) -> Any:
-    """JSON values; TypeError for what cannot be made again."""
+    """JSON values; TypeError if the value cannot be rebuilt."""
     if type(value) in PLAIN:
         return value
     if is_array(value):
@@ -64,7 +64,7 @@ def _described(value: Any, arrays: dict[str, Any]) -> Any:
 
 
 def _name(value: Any) -> str:
-    """Module and qualified name of a class or a function of ours; TypeError for others."""
+    """Module and qualified name of an xpsample class or function; TypeError for others."""
     name = f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', None)}"
     if _found(name) is not value:
         raise TypeError(f"{name} is not one of xpsample's")
@@ -72,7 +72,7 @@ def _name(value: Any) -> str:
 
 
 def _found(name: Any) -> Any:
-    """A class or a function of ours by its name, or None."""
+    """An xpsample class or function by its name, or None."""
     module, _, path = name.partition(":")
     if module.split(".")[:1] != ["xpsample"] or module.split(".")[1:2] not in [[own] for own in PACKAGES.split()]:
         return None

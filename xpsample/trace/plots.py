@@ -15,7 +15,7 @@ COLUMNS_SHOWN, PAIRS_SHOWN = 8, 5
 """Columns that are drawn where none are named."""
 
 CHAINS_SHOWN, POINTS = 8, 2000
-"""Chains that have a line of their own, and draws of a chain, or of all chains in a pair, that are drawn at most."""
+"""Most chains with a separate line, and most draws shown of a chain, or of all chains in a pair."""
 
 BINS = 20
 """Bars of a chain's ranks."""

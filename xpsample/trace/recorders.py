@@ -1,4 +1,4 @@
-"""Recorders of a run. Memory grows with the run only for those that keep rows."""
+"""Recorders of a run. Memory grows with the run only if they keep rows."""
 
 import os
 from abc import abstractmethod
@@ -59,7 +59,7 @@ class Recorder(FrozenDataclass):
         The key of its result in the trace; different recorders of a run need different names.
     chain_axis : int or None
         The first chain axis of the arrays of its result: 0, or 1 of those with an axis of draws in front. A run in
-        shards puts the chains side by side along it. Where it is None, such a run has the results of all shards,
+        shards puts the chains side by side along it. If it is None, such a run has the results of all shards,
         (shard, ...).
     """
 
@@ -263,7 +263,7 @@ def check_recorders(recorders: Any) -> tuple[Recorder, ...]:
         for name, kind in (("draws", Draws), ("statistics", Statistics)):
             if recorder.name == name and not isinstance(recorder, kind):
                 raise HyperparameterError(
-                    f"{name!r} is the name of the trace's {name}: give the {type(recorder).__name__} another name"
+                    f"{name!r} is the name of the trace's {name}: rename the {type(recorder).__name__}"
                 )
         if recorder.name in found:
             raise HyperparameterError(f"recorders need different names; two are called {recorder.name!r}")
@@ -344,7 +344,7 @@ class BatchMeans(Recorder, eq=True):
     Parameters
     ----------
     size : int
-        Kept steps per batch; take it well above the autocorrelation time. A last, partial batch is left out.
+        Kept steps per batch; set it well above the autocorrelation time. A last, partial batch is dropped.
 
     See Also
     --------

@@ -20,7 +20,7 @@ class Running(NamedTuple):
     """Figures, of how many draws and chains, and in batches of how many draws; None where they have no ESS.
 
     ``mean``, ``sd`` and ``mcse`` are of all chains of a group, (*groups, dim); the figures' own sd is within chains.
-    An ensemble is one chain, whose draws are those of all its walkers. The ESS is that of the
+    An ensemble is one chain, with the draws of all its walkers. The ESS refers to the
     mean, and there is none of the tails. R-hat compares whole chains, neither split nor rank-normalised: Gelman and
     Rubin, Statistical Science 7 (1992) 457-472.
     """
@@ -71,7 +71,7 @@ def running(
     ``names(dim)`` are what the coordinates are called. In `ensembles` the chains of the last axis are walkers, and
     count as one chain; batches of single walkers do not tell its ESS.
     """
-    found = {getattr(result, "_fields", ()): result for result in results}  # those of a file have classes of their own
+    found = {getattr(result, "_fields", ()): result for result in results}  # loaded results have other classes
     moments, batches = found.get(RunningMoments._fields), found.get(BatchStatistics._fields)
     if moments is None or not int(moments.count):
         return None
@@ -109,7 +109,7 @@ def can_tell(recorders: Sequence[Recorder], ess: bool) -> bool:
 
 
 def _of_all(mean: np.ndarray, variance: np.ndarray, draws: int) -> np.ndarray:
-    """The variance of the draws of all chains, (*groups, dim), from those of each, (*groups, chain, dim)."""
+    """Variance of the draws of all chains, (*groups, dim), from each chain's moments, (*groups, chain, dim)."""
     total = draws * mean.shape[-2]
     return ((draws - 1) * np.sum(variance, axis=-2) + total * np.var(mean, axis=-2)) / (total - 1)
 

@@ -72,7 +72,7 @@ ADVICE = "trace.metadata['kernel'] shows it, to be written again, and citation t
 
 
 class NotKept:
-    """Says why there is no kernel, whatever is asked of it."""
+    """Placeholder that reports, on any access, why there is no kernel."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -86,7 +86,7 @@ class NotKept:
         raise TraceError(f"trace.kernel has no {name}, for {self._why}: {ADVICE}")
 
 
-FROM_A_FILE = NotKept("files hold no kernel that has code of yours")
+FROM_A_FILE = NotKept("files hold no kernel with user code")
 OF_SHARDS = NotKept("each shard was tuned for itself")
 
 
@@ -161,7 +161,7 @@ def stored_rows(where: str, about: dict[str, Any], rows: int, like: Array | None
                 raise ValueError(f"parts of {node} are missing")
             if not labels and array.shape[0] < rows:
                 raise ValueError(f"it has {array.shape[0]} rows of {node}, and {rows} were counted")
-            # Of rows, those that count, so that zarr knows how many chunks must be there.
+            # Only the valid rows, so that zarr knows how many chunks must be there.
             shape = array.shape if labels else (rows, *array.shape[1:])
             nodes[node] = zarr.Array.from_dict(array.store_path, array.metadata.to_dict() | {"shape": shape})
 

@@ -19,7 +19,7 @@ READING = "put a copy of it back, or remove it and run again"
 
 
 def handling(where: str, doing: str, advice: str) -> AbstractContextManager[None]:
-    """Make one error of ours, which names the store, of whatever fails while it is used."""
+    """Turn any failure while a store is used into an xpsample error that names it."""
     return reading(where, StoreError, advice, doing)
 
 
@@ -31,15 +31,15 @@ class StoredRows:
     where : str
         The store.
     name : str
-        Of the rows, such as ``statistics/moved``.
+        Name of the rows, such as ``statistics/moved``.
     node : zarr.Array
-        Where the rows are, (draw, chain, *rest): all chain axes are one there.
+        Array of the rows, (draw, chain, *rest), with all chain axes as one.
     shape : tuple of int
         (draw, *chains, *rest).
     like : array, optional
-        Of the library and on the device that brackets give arrays of; NumPy when not given.
+        Array with the library and device that brackets return arrays of; NumPy by default.
     values : mapping of str to StoredRows
-        Of draws, the values of the parameters, by name.
+        For draws, the values of the parameters, by name.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class StoredRows:
 class StoredColumns:
     """Entries of several `StoredRows` of the same draws and chains, side by side: (draw, *chains, column).
 
-    Of each part these are the entries that are named, counted in order over the axes beyond the chains.
+    Named entries of each part are counted in order over the axes beyond the chains.
     """
 
     def __init__(self, parts: Sequence[tuple[StoredRows, Sequence[int]]], chains: tuple[int, ...]) -> None:
@@ -184,7 +184,7 @@ class StoredColumns:
 
 
 def column_blocks(values: np.ndarray) -> Iterator[np.ndarray]:
-    """As many columns at a time, (draw, *chains, column), as figures are computed of at once."""
+    """Blocks of columns, (draw, *chains, column), as many as figures are computed for at once."""
     few = max(1, WORKED // int(np.prod(values.shape[:-1])))
     for i in range(0, values.shape[-1], few):
         yield values[..., i : i + few]

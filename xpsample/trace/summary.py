@@ -23,7 +23,7 @@ INTERVAL = 0.05, 0.95
 ROWS_SHOWN, FEWEST_SHOWN = 30, 6
 """Rows of a table, and of each group where there are several."""
 
-OF_PARTICLES = "these are particles, which may have weights or be on their way: the table counts all draws alike"
+OF_PARTICLES = "these are particles, which may have weights or not have arrived: the table counts all draws alike"
 
 COLUMNS = ("mean", "sd", "low", "high", "mcse", "ess_bulk", "ess_tail", "rhat")
 
@@ -32,12 +32,12 @@ COLUMNS = ("mean", "sd", "low", "high", "mcse", "ess_bulk", "ess_tail", "rhat")
 class Summary:
     """Per-coordinate summary of a trace; ``str()`` gives a table, and below it what to be wary of.
 
-    The row of a coordinate that is not to be relied on ends with the names of what is bad.
+    The row of an unreliable coordinate ends with the names of its bad figures.
 
     Attributes
     ----------
     names : tuple of str
-        Names of the coordinates. Where they are states of a discrete space, of which a variable has more than two, a
+        Names of the coordinates. If they are states of a discrete space, of which a variable has more than two, a
         name such as ``x[0]=2`` stands for the indicator of a state, and its mean is the state's probability.
     mean, sd, mcse : numpy.ndarray, shape (*groups, dim)
         Mean, standard deviation and Monte Carlo standard error of the mean, in the unit of the coordinate. Those of an
@@ -47,8 +47,8 @@ class Summary:
         plus the mean. nan for a run that keeps no draws.
     ess_bulk, ess_tail : numpy.ndarray, shape (*groups, dim)
         Rank-normalised effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws;
-        nan for a coordinate in which no chain moves or that is not finite, and for fewer than ten draws. Of a run that
-        keeps no draws they are those of `Moments` and `BatchMeans`: the ESS of the mean, and none of the tails.
+        nan for a coordinate in which no chain moves or that is not finite, and for fewer than ten draws. For a run that
+        keeps no draws they are from `Moments` and `BatchMeans`: the ESS of the mean, and none of the tails.
     rhat : numpy.ndarray, shape (*groups, dim)
         R-hat; nan for a coordinate that is constant or not finite.
     method : str
@@ -60,9 +60,9 @@ class Summary:
     findings : tuple of Finding
         What is wrong with the run, as `Trace.diagnose` gives it, but from the figures of all coordinates.
     particles : bool
-        Whether the draws are of particles, which may have weights or be on their way: all draws count alike here.
+        Whether the draws are of particles, which may have weights or not have arrived: all draws count alike here.
     walkers : int
-        Of each ensemble, if chains depend on one another; else 1.
+        Walkers of each ensemble, if chains depend on one another; otherwise 1.
     interval : tuple of float
         Probabilities of the quantiles `low` and `high`.
     """
@@ -224,7 +224,7 @@ def summarize(
 ) -> Summary:
     """Summarize host draws, ``(draw, *groups, chain, dim)``, of which some columns are `angles`; without findings.
 
-    So many chains that follow each other are the `walkers` of an ensemble. The `interval` is given by probabilities.
+    Each `walkers` consecutive chains are an ensemble. The `interval` is a pair of probabilities.
     """
     n, *groups, chains, dim = draws.shape
     values = np.reshape(np.moveaxis(draws, -2, 1), (n, chains, -1))
@@ -267,7 +267,7 @@ def summarize(
 
 
 def _quantiles(values: np.ndarray, probabilities: Sequence[float]) -> np.ndarray:
-    """Those of each column, (probability, column), between neighbors in order as by NumPy; nan if one is not finite."""
+    """Quantiles of each column, (probability, column), interpolated as by NumPy; nan if a value is not finite."""
     at = np.asarray(probabilities) * (len(values) - 1)
     below = np.floor(at).astype(int)
     above = np.minimum(below + 1, len(values) - 1)
@@ -318,7 +318,7 @@ class _Groups:
         return np.reshape(values, (*kept, -1, *values.shape[end:]))
 
     def of_run(self, run_statistics: RunStatistics, chains: tuple[int, ...]) -> RunStatistics:
-        """Those of the chains, arranged; as they are where they have other axes."""
+        """Run statistics of the chains, arranged; unchanged if they have other axes."""
         if np.shape(run_statistics.moved) != chains:
             return run_statistics
         return replace(
@@ -341,8 +341,8 @@ def tabulate(
 ) -> Summary:
     """The table of all columns, (draw, *chains, column), with findings from its figures.
 
-    Columns have labels, and some are angles. The statistics are those of every draw, and `known` is what
-    `xpsample.trace.diagnosis.about` gave. `by` are the chain axes that are groups: all but the last when not given.
+    Columns have labels, and some are angles. The statistics are of every draw, and `known` is the result of
+    `xpsample.trace.diagnosis.about`. `by` are the chain axes that are groups: all but the last when not given.
     """
     shape = tuple(columns.shape[:-1])
     ensembles = known.get("ensembles", False)
@@ -351,7 +351,7 @@ def tabulate(
     parts: Iterable[np.ndarray]
     if isinstance(columns, StoredColumns):
         if chains.groups != chains.usual:
-            raise TraceError("the table of draws in a store has the groups of the run: leave out by, or use to_arviz()")
+            raise TraceError("the table of draws in a store has the groups of the run: omit by, or use to_arviz()")
         judged, parts = columns, (chains.first(part, 1) for part in columns.blocks())
     else:
         judged = host = chains.first(to_host(columns), 1)

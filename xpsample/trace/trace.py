@@ -21,7 +21,7 @@ from xpsample.trace.summary import INTERVAL, Summary, checked_interval, escaped,
 
 Array = Any
 
-SHOWN = 10_000_000  # numbers of draws whose table a notebook shows by itself, at most
+SHOWN = 10_000_000  # most numbers in draws whose table a notebook shows automatically
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,9 +32,10 @@ class Trace(Content):
     ----------
     draws : array or StoredRows, shape (draw, *chains, dim), or None
         Positions, in the user's library and on the user's device; None if the run did not record them. Those of a
-        `Model` are unconstrained coordinates: ``trace["tau"]`` has values by name. Of a target on a space with a shape,
-        such as ``Real(1, 28, 28)``, ``trace["x"]`` has them in this shape. Those of a run with ``Draws(store=...)`` are
-        on the disk, and so are its statistics and what was recorded: brackets read a part, ``trace.draws[-1]``.
+        `Model` are unconstrained coordinates: ``trace["tau"]`` has values by name. For a target on a space with a
+        shape, such as ``Real(1, 28, 28)``, ``trace["x"]`` has them in this shape. Those of a run with
+        ``Draws(store=...)`` are on the disk, with its statistics and recorded values: brackets read a part,
+        ``trace.draws[-1]``.
     statistics : dict of str to array, each of shape (draw, *chains)
         For example ``acceptance_probability``, ``moved``, ``diverged``, ``log_density``.
     recorded : dict of str to tree of arrays
@@ -42,14 +43,15 @@ class Trace(Content):
     run_statistics : RunStatistics
         Means and counts over all steps after burn-in.
     state : tree of arrays, or None
-        The kernel's state after the last step; not saved by `save`. Of a run in shards a tuple with that of each.
+        The kernel's state after the last step; not saved by `save`. For a run in shards a tuple with each shard's
+        state.
     metadata : dict
         JSON-able: kernel, backend, dtype, device, seed, burn-in, thinning, seconds, version of xpsample. The
-        optional key ``names`` names the coordinates, ``parameters`` describes those of a `Model`, and ``space`` that of
+        optional key ``names`` names the coordinates, ``parameters`` describes a `Model`'s, and ``space`` the space of
         positions that are no vectors.
     kernel : Kernel, NotKept or None
         The kernel that made the draws, with what the warm-up tuned; a run with it, ``warmup=0`` and the state's
-        positions goes on where this one ended. A `NotKept` says why
+        positions continues where this one ended. A `NotKept` says why
         some files, or shards that were tuned apart, have none.
     warmup : dict of str to array, each of shape (step, ...), or None
         The path of the warm-up: every tuned hyperparameter, such as ``HMC.step_size``, of each group of chains
@@ -133,7 +135,7 @@ class Trace(Content):
         ends, told, particles = checked_interval(interval), self._running, not self._known.get("chains", True)
         if told is not None:
             if by is not None:
-                raise TraceError("the table of running moments has the groups of the run: leave out by")
+                raise TraceError("the table of running moments has the groups of the run: omit by")
             summary = told.summary(self._labels(told.mean.shape[-1]), self.run_statistics)
             return replace(summary, findings=self.diagnose(), particles=particles, interval=ends)
         columns, labels = self._columns()
@@ -216,7 +218,7 @@ class Trace(Content):
         `sample` warns of the same findings at its end. Judged are divergences, chains that never moved, are not finite
         or stay in different modes, R-hat above 1.01, a bulk or tail ESS below 100 for each chain (400 in all for four
         chains or more), resonances of HMC, unadjusted chains that grow, an acceptance probability far from the kernel's
-        optimum, draws that begin far out, an E-BFMI below 0.3, and the findings of recorders.
+        optimum, extreme first draws, an E-BFMI below 0.3, and the findings of recorders.
 
         Returns
         -------
@@ -229,7 +231,7 @@ class Trace(Content):
         and R-hat are exact up to 130,000 elements of these (at least four coordinates), and the ESS of 32 chains is
         scaled up to more chains. `summary` uses all draws.
 
-        The limits are those of Vehtari et al. (2021) for R-hat and ESS, of Margossian et al. (2024) for nested R-hat,
+        The limits follow Vehtari et al. (2021) for R-hat and ESS, of Margossian et al. (2024) for nested R-hat,
         and of Betancourt (2016) and Stan for E-BFMI.
         """
         empty = self.draws is None or 0 in self.draws.shape
@@ -251,7 +253,7 @@ class Trace(Content):
         Parameters
         ----------
         kind : str
-            ``"trace_dist"``, the marginal of each coordinate beside the path of its chains; ``"rank"``, the ranks of
+            ``"trace_dist"``, the marginal of each coordinate next to the path of its chains; ``"rank"``, the ranks of
             each chain's draws, which are even where the chains agree; ``"pair"``, each two coordinates, with divergent
             draws in red; ``"warmup"``, what was tuned, step by step.
         names : sequence of str, optional
@@ -261,9 +263,8 @@ class Trace(Content):
         Returns
         -------
         matplotlib.figure.Figure
-            All chain axes are one. A title says how many coordinates are left out. Of more than 8 chains, 8 are drawn.
-            Of draws in a store that are more than 16
-            million values, some are drawn, evenly.
+            All chain axes are one. A title says how many coordinates are omitted. With more than 8 chains, 8 are
+            drawn. If draws in a store have more than 16 million values, an evenly spread part is drawn.
 
         Raises
         ------
@@ -304,7 +305,7 @@ class Trace(Content):
         of a `Model` are there by name, with its `dims` and `coords`. Statistics are in ``sample_stats`` under ArviZ's
         names (``acceptance_rate``, ``diverging``, ``lp``). A slash in a name becomes a dot, since ArviZ has none.
         The metadata and the run statistics are attributes, as JSON where they are neither text nor a number. Results
-        of other recorders are left out. Walkers are chains there, with coordinates ``ensemble`` and ``walker``.
+        of other recorders are omitted. Walkers are chains there, with coordinates ``ensemble`` and ``walker``.
 
         Parameters
         ----------
@@ -355,7 +356,7 @@ class Trace(Content):
             conversions.add_prior(found, prior._datatree())
             theirs = prior._some_draws().shape[:-1]
         elif prior_predictive is not None:
-            raise TraceError("prior_predictive is simulated at draws of the prior: give the trace of these as prior=")
+            raise TraceError("prior_predictive is simulated at draws of the prior: pass their trace as prior=")
         groups = {
             "posterior_predictive": (posterior_predictive, drawn),
             "log_likelihood": (log_likelihood, drawn),
@@ -398,7 +399,7 @@ class Trace(Content):
         TraceError
             If the suffix is another one, or something in the trace cannot be written.
         ImportError
-            If ``.nc`` is asked for without xarray or h5netcdf.
+            If xarray or h5netcdf is missing for ``.nc``.
         """
         from xpsample.trace import saving
         from xpsample.trace.kernels import packed

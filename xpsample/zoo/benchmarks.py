@@ -1,7 +1,7 @@
 """The targets that samplers are compared on: where chains start, and what is known of each.
 
-Starts and parameters are those of the published comparison, github.com/reubenharry/sampler-benchmarks, except that the
-funnel's ten coordinates are those of the Inference Gym. Breast cancer is not among its targets.
+Starts and parameters follow the published comparison, github.com/reubenharry/sampler-benchmarks, except that the
+funnel's ten coordinates follow the Inference Gym. Breast cancer is not among its targets.
 """
 
 import math

@@ -178,7 +178,7 @@ def rosenbrock(pairs: int = 18) -> Target:
 
 
 def rosenbrock_moments(pairs: int = 18) -> KnownMoments:
-    """The moments of `rosenbrock`, from those of N(1, 1): 1, 2, 4, 10, ..., 764."""
+    """The moments of `rosenbrock`, from the moments of N(1, 1): 1, 2, 4, 10, ..., 764."""
     one, two, four, eight = 1.0, 2.0, 10.0, 764.0  # E u, E u^2, E u^4, E u^8
     square = four + ROSENBROCK_VARIANCE  # E v^2
     fourth = eight + 6 * four * ROSENBROCK_VARIANCE + 3 * ROSENBROCK_VARIANCE**2  # E v^4

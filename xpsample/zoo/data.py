@@ -31,11 +31,11 @@ Converters = Mapping[str, Callable[[Fetch], Arrays]]
 
 
 class Dataset(NamedTuple):
-    """What a file NAME.npz of the data folder holds: a line on it, where it comes from, and the arrays that are used.
+    """Description of a file NAME.npz of the data folder: a line on it, its source, and the arrays that are used.
 
     ``source`` is a public GitHub repository, a commit and paths in it, then what was done with them. ``digest`` is the
     SHA-256 of the arrays that a download must give (`arrays_digest`); empty if the data set cannot be downloaded.
-    ``files`` are those of the repository that are downloaded: their SHA-256 by path.
+    ``files`` are the downloaded files of the repository: their SHA-256 by path.
     """
 
     about: str
@@ -46,7 +46,7 @@ class Dataset(NamedTuple):
 
 
 def listed(path: Any) -> dict[str, Dataset]:
-    """What a file such as ``xpsample/zoo/files/datasets.toml`` says."""
+    """Data sets of a file such as ``xpsample/zoo/files/datasets.toml``."""
     return {
         name: Dataset(
             of["about"],
@@ -66,7 +66,7 @@ def load_dataset(name: str) -> Arrays:
     """Read ``NAME.npz`` of the data folder or, if ``XPSAMPLE_DATA`` is not set, convert it from its sources.
 
     A download needs ``pip install "xpsample[data]"``. The sources are kept in ``pooch.os_cache("xpsample")``. A file
-    there with another digest than that of `DATASETS` is downloaded again.
+    there whose digest differs from `DATASETS` is downloaded again.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def load_dataset(name: str) -> Arrays:
     Returns
     -------
     dict of str to numpy.ndarray
-        All arrays of the file, among them those that `DATASETS` lists. A download gives these alone.
+        All arrays of the file, including the arrays that `DATASETS` lists. A download has only these.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def load_dataset(name: str) -> Arrays:
 
 
 def loaded(name: str, known: Mapping[str, Dataset], converters: Converters) -> Arrays:
-    """As `load_dataset`, of the data sets that are known."""
+    """Load as `load_dataset`, from the `known` data sets."""
     if name not in known:
         raise DataError(f"no data set is called {name!r}; there are: {', '.join(known)}")
     dataset, folder = known[name], os.environ.get(VARIABLE)

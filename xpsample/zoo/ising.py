@@ -232,7 +232,7 @@ def _sum_around(x: Array, i: Any, shape: tuple[int, ...], periodic: bool) -> Arr
 
 
 def _shifted(xp: Any, lattice: Array, step: int, axis: int) -> Array:
-    """As xp.roll by 1 or -1, but with zeros at the edge."""
+    """Shift like xp.roll by 1 or -1, but with zeros at the edge."""
 
     def part(start: int | None, stop: int | None) -> Array:
         return lattice[(slice(None),) * axis + (slice(start, stop), ...)]
@@ -279,7 +279,7 @@ def potts(
     periodic : bool
         As in `ising_lattice`.
     one_hot : bool
-        Positions (*chains, prod(shape) * states) of `OneHot`; else (*chains, prod(shape)) of `Categorical`.
+        Positions (*chains, prod(shape) * states) of `OneHot`; otherwise (*chains, prod(shape)) of `Categorical`.
 
     Returns
     -------
@@ -399,5 +399,5 @@ class _Potts:
 
 def _no_score(x: Array, data: Any) -> Array:
     raise CapabilityError(
-        "a Potts model on integers has no score: take potts(..., one_hot=True), or a kernel that asks for differences"
+        "a Potts model on integers has no score: use potts(..., one_hot=True), or a kernel that needs differences"
     )

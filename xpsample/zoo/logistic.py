@@ -134,7 +134,7 @@ def breast_cancer() -> Target:
 
 
 def breast_cancer_moments() -> KnownMoments:
-    """Of the coefficients of `breast_cancer` from a long run."""
+    """Moments of the coefficients of `breast_cancer` from a long run."""
     return long_run_moments("breast-cancer")
 
 
@@ -148,8 +148,8 @@ def german_credit(features: np.ndarray | None = None, labels: np.ndarray | None 
     Parameters
     ----------
     features : numpy.ndarray, shape (rows, n), optional
-        With a column of ones for the intercept. By default those of the German credit data, each standardised to mean
-        0 and standard deviation 1, the ones last.
+        With a column of ones for the intercept. By default the features of the German credit data, each standardised to
+        mean 0 and standard deviation 1, the ones last.
     labels : numpy.ndarray, shape (rows,), optional
         0 or 1; by default 1 for bad credit.
 
@@ -218,7 +218,7 @@ def german_credit_parameters(x: Array) -> Array:
 
 
 def german_credit_moments() -> KnownMoments:
-    """Of `german_credit_parameters` for the default data, from a long run."""
+    """Moments of `german_credit_parameters` for the default data, from a long run."""
     return long_run_moments("german-credit")
 
 
@@ -234,8 +234,8 @@ def item_response(
     Parameters
     ----------
     student, question, correct : numpy.ndarray, shape (answers,), optional
-        Who answered what (numbers from 0; no pair twice), and 1 for a correct answer, else 0. By default the made-up
-        data of TensorFlow Probability's Inference Gym.
+        Who answered what (numbers from 0; no pair twice), and 1 for a correct answer, otherwise 0. By default the
+        made-up data of TensorFlow Probability's Inference Gym.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def item_response(
 
 
 def item_response_moments() -> KnownMoments:
-    """Mean and variance of the Inference Gym; the variance of squares is that of normals, within 4 % here."""
+    """Mean and variance of the Inference Gym; the variance of squares is a normal's, within 4 % here."""
     found = load_dataset("targets/item_response")
     names = ("mean_student_ability", "centered_student_ability", "question_difficulty")
     mean, sd = (np.concatenate([np.ravel(found[f"{name}_{what}"]) for name in names]) for what in ("mean", "sd"))

@@ -94,7 +94,7 @@ def smoothed_mixture(
         "means": plain["means"],
         "squares": plain["squares"],
         "variances": 1.0 / plain["precisions"],
-        # The power of the variances is left out: the noise changes it.
+        # The power of the variances is omitted: the noise changes it.
         "log_weights": plain["log_weights"] - 0.5 * plain["means"].shape[1] * np.log(plain["precisions"]),
     }
     return Target(

@@ -1,4 +1,4 @@
-"""What is known of a target: the moments of the quantities that its model names."""
+"""Known moments of a target's named quantities."""
 
 import csv
 from importlib.resources import files

@@ -72,7 +72,7 @@ def mlp(x: Array, parameters: Sequence[Dense]) -> Array:
 
 
 def mlp_and_score(x: Array, parameters: Sequence[Dense]) -> tuple[Array, Array]:
-    """As `mlp`, and the gradient in x (*chains, inputs): two matrix products for each layer.
+    """Evaluate `mlp` and its gradient in x (*chains, inputs): two matrix products for each layer.
 
     Both can be differentiated in the parameters.
     """

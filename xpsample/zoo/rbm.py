@@ -34,7 +34,7 @@ def rbm(parameters: RBM) -> Target:
     -------
     Target
         On `Binary`, log density ``v . a + sum_j softplus(b_j + (v' W)_j)``, with score, hvp and differences. The
-        differences of all flips take O(visible * hidden) operations and an array (*chains, visible, hidden).
+        differences of all flips need O(visible * hidden) operations and an array (*chains, visible, hidden).
     """
     parameters = RBM(*(np.asarray(p, dtype=np.float64) for p in parameters))
     weights, visible_bias, hidden_bias = parameters

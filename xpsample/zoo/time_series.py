@@ -73,9 +73,9 @@ def brownian_parameters(x: Array) -> Array:
 
 
 def brownian_moments() -> KnownMoments:
-    """Of `brownian_parameters` for the default data, from a long run.
+    """Moments of `brownian_parameters` for the default data, from a long run.
 
-    The moments that the Inference Gym publishes for this posterior are not those of these data: the mean of the
+    The moments that the Inference Gym publishes for this posterior are not of these data: the mean of the
     observation scale is off by a third of its standard deviation.
     """
     return long_run_moments("brownian-motion")
@@ -146,7 +146,7 @@ def volatility_parameters(x: Array) -> Array:
 
 
 def volatility_moments() -> KnownMoments:
-    """Of `volatility_parameters`: published are mean and variance of the squares alone, so that the mean is nan."""
+    """Moments of `volatility_parameters`: only mean and variance of the squares are published, so the mean is nan."""
     found = load_dataset("targets/stochastic_volatility")
     square = found["square_mean"]
     return KnownMoments(np.full_like(square, np.nan), square, found["square_variance"])

@@ -31,5 +31,5 @@ def test_exact_draws_have_the_law_of_all_orders():
 
 
 def test_too_many_cities():
-    with pytest.raises(HyperparameterError, match="18 cities at most; got 19"):
+    with pytest.raises(HyperparameterError, match="at most 18 cities; got 19"):
         draw_tours(np.ones((19, 2)), 1)

@@ -27,7 +27,7 @@ def binary_network(
     sigmoid at the output, `squashed`. Inputs are (rows, features) and outputs (rows,). Positions have
     ``dimension(features, hidden)`` coordinates: weights (features, hidden) of the first layer with the hidden axis
     changing fastest, its biases (hidden,), then the weights (hidden,) and the bias of the second. The target is on
-    `Spins`, with score, the gradient in real weights. Differences take an evaluation for each of the flips.
+    `Spins`, with score, the gradient in real weights. Differences need an evaluation for each flip.
     """
     inputs, outputs = np.asarray(inputs, dtype=np.float64), np.asarray(outputs, dtype=np.float64)
     if inputs.ndim != 2 or outputs.shape != inputs.shape[:1] or not len(inputs):

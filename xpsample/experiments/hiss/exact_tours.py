@@ -37,7 +37,7 @@ def draw_tours(cities: np.ndarray, draws: int, temperature: float = 1.0, seed: i
     cities = checked_cities(cities, temperature)
     n, others = len(cities), len(cities) - 1
     if n > LARGEST_DRAWN:
-        raise HyperparameterError(f"exact draws take 2^n numbers, {LARGEST_DRAWN} cities at most; got {n}")
+        raise HyperparameterError(f"exact draws need 2^n numbers, for at most {LARGEST_DRAWN} cities; got {n}")
     legs = -distances_between(cities) / temperature
     # paths[set, k]: log sum over the orders in which a path from city 0 visits the set and ends in its city k + 1.
     paths = np.full((2**others, others), -np.inf)

@@ -1,8 +1,8 @@
 """Annealed ULA against annealed Score-MALA on images of digits (Score-MH paper, Figs. 6, 9 and 16, Section 5).
 
 The paper trains a U-Net on a GPU. Here a perceptron learns the score at all noise levels on the spot, and the
-acceptance of MALA is had from it in several ways. Positions are principal components, none left out, so that noise and
-distances are those of pixels.
+acceptance of MALA is derived from it in several ways. Positions are all principal components, so that noise and
+distances are in pixels.
 """
 
 import argparse
@@ -215,7 +215,7 @@ def anneal(problem: Problem, method: str, levels: int, more: int) -> tuple[np.nd
 
 def measured(problem: Problem, images: np.ndarray) -> Row:
     """Measures of images (groups * chains, dim), group by group."""
-    lost = ~np.all(np.abs(images) < BOUND, axis=-1)  # false for what is not a number
+    lost = ~np.all(np.abs(images) < BOUND, axis=-1)  # false for nan
     images = np.where(lost[:, None], BOUND, images)
     groups, held_out = images.reshape(problem.run.size.groups, -1, images.shape[-1]), problem.held_out
     w1 = wasserstein(groups, np.broadcast_to(held_out, (len(groups), *held_out.shape)))

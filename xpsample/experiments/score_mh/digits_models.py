@@ -1,4 +1,4 @@
-"""What score-mh-digits trains and runs: networks that know the noise level, a balance loss over levels, and an ULA
+"""Models of score-mh-digits: networks that know the noise level, a balance loss over levels, and an ULA
 whose steps are measured by the norm of the score."""
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class Networks:
     def score(self, x: Array, sigma: Array, parameters: Sequence[Dense]) -> Array:
         """The score of the data with noise N(0, sigma^2 I): (D - x) / sigma^2, D a guess of the clean image.
 
-        D is the best linear guess, plus a perceptron in the scale of what that leaves open (Karras et al. 2022, for
+        D is the best linear guess, plus a perceptron in the scale of its error (Karras et al. 2022, for
         each component). Its last hidden layer is bounded: far from the data the linear part carries x back.
         """
         xp, noise = array_namespace(x), per_coordinate(sigma)

@@ -14,7 +14,7 @@ def gev(shape: float | np.ndarray, location: float | np.ndarray = 0.0, scale: fl
     """GEV(location, scale, shape), normalised, independently in each coordinate.
 
     With z = (x - location) / scale, t = 1 + shape z and w = log(t) / shape (z for shape 0) the log density is
-    ``-log scale - (1 + shape) w - exp(-w)`` if t > 0, else -inf.
+    ``-log scale - (1 + shape) w - exp(-w)`` if t > 0, otherwise -inf.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def gev_quantile(
 
 
 def _parts(x: Array, data: Any) -> tuple[Any, Array, Array, Array]:
-    """Namespace, whether x is in the support, t and w there (1 and 0 elsewhere), (*chains, dim)."""
+    """Namespace, whether x is in the support, t and w there (1 and 0 outside), (*chains, dim)."""
     xp, xi = array_namespace(x), data["shape"]
     z = (x - data["location"]) / data["scale"]
     inside = 1.0 + xi * z > 0

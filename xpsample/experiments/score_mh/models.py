@@ -70,7 +70,7 @@ def train_scores(
 ) -> Trained:
     """Networks `score_network` of data (rows, dim), by score matching with the exact trace; each has its own batches.
 
-    They take positions (..., runs, chains, dim). Rows for the validation are divided among them.
+    Positions are (..., runs, chains, dim). Rows for the validation are divided among them.
     """
 
     def network(x: Array, parameters: tree.Tree) -> Array:

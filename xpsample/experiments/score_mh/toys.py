@@ -95,7 +95,7 @@ CPU        seconds, of training all acceptances of the row and of sampling, comp
 class Size(NamedTuple):
     """Trainings, chains and steps of each, rows of data and of batches, and at most: widths and epochs.
 
-    With `cycles`, at most so many, the epochs are those of a cycle, see `Training`, and the learning rates are
+    With `cycles`, at most so many, the epochs are per cycle, see `Training`, and the learning rates are
     `score_rate` and `acceptance_rate` at its start. Without, all epochs are made at the paper's constant rates.
     """
 
@@ -324,7 +324,7 @@ def by_loss(problem: Problem, losses: Iterable[tuple[float, float | None, str]])
     side = (np.linspace(*edges, 40) for edges in GRID)
     grid = problem.run.devices[0].array(np.stack(np.meshgrid(*side, indexing="ij"), axis=-1).reshape(-1, 2))
     for weight, clip, pairs in losses:
-        alpha = (1.0, 1.0) if pairs == "local" else (0.0, 1.0)  # local pairs are those of Eq. 7
+        alpha = (1.0, 1.0) if pairs == "local" else (0.0, 1.0)  # Eq. 7 has local pairs
         trained = learn(problem, proposal, regularization=weight, max_norm=clip, pairs=pairs, alpha=alpha)
         logits = to_host(logit(grid, 0.0 * grid, trained.parameters)).astype(np.float64)
         found = {"lambda": weight, "max_norm": clip, "pairs": pairs}

@@ -49,7 +49,7 @@ def plot_sweeps(figure: Any, run: Run[Any], rows: list[Row]) -> None:
         for axes, (key, title) in zip(line, SWEPT.items(), strict=True):
             for label, colour in COLOURS.items():
                 curve(axes, own, label, "epsilon", key, f"MALA {label}" if label else "ULA", colour)
-            # What chains that went far out give, of ULA and of the learned ratio, is above the axes.
+            # Values of diverged chains, of ULA and of the learned ratio, are above the axes.
             inside = [row[key] for row in own if row["acceptance"] not in ("", "ratio")]
             axes.set(xscale="log", xlabel="epsilon", title=f"{name}: {title}", ylim=(0.0, 1.4 * max(inside)))
             axes.minorticks_off()

@@ -1,8 +1,8 @@
 """Deblurring with a total-variation prior of unknown strength (SOSMC, Section 5.4 and Appendix E.4).
 
 SOSMC-MYULA against MYPGD, its baseline without weights, in one driver and with the same noise. The public run of SOSMC
-lets the image step grow forty-fold and keeps that of MYPGD, so both methods run with both steps here: what the weights
-gain is told from what the step gains.
+lets the image step grow forty-fold and keeps MYPGD's, so both methods run with both steps here, to separate the gain
+of the weights from the gain of the step.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """SRLD paper, Section 6.2 and Appendix C: Bayesian neural networks on UCI sets by LD, SRLD and SVGD.
 
-All splits of a data set are chains of one batched run, each with training rows of its own. Step sizes are chosen on
+All splits of a data set are chains of one batched run, each with its training rows. Step sizes are chosen on
 validation rows held out of training rows; test rows are seen once, at the end.
 """
 
@@ -292,7 +292,7 @@ def _timing(run: Run[Size], split: Split, device: DeviceDtype) -> None:
 
     def microseconds(part: Split) -> float:
         x0 = device.array(starts((*part.inputs.shape[:1], 1), features, run.seed))
-        # The first may compile; the shortest suffers least from what else the machine does.
+        # The first may compile; the shortest suffers least from other load of the machine.
         runs = [
             run.sample(_target(part, 1), kernel, x0, 1, thinning=run.size.timed, recorders=(Draws(),))
             for _ in range(TIMED_RUNS)

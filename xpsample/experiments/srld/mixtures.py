@@ -69,8 +69,8 @@ PROBLEMS = {
     "Gaussian, d = 100": Problem(100, (0.0,), 0.5, 1e-2, 10, 1000, (100.0, 50.0, 20.0, 10.0, 0.0)),
     "mixture, d = 20": Problem(20, (0.1**0.5, -(0.1**0.5)), 1.0, 1e-3, 100, 1000, (20.0, 10.0, 5.0, 0.0)),
 }
-"""The paper gives dimensions, means, strengths and thinning; step sizes and draws are those of the authors' toy code,
-the Gaussian's step size that of its other unimodal target."""
+"""The paper gives dimensions, means, strengths and thinning; step sizes and draws are from the authors' toy code,
+the Gaussian's step size from its other unimodal target."""
 OPTION = {name.replace(", d = ", "-"): name for name in PROBLEMS}
 
 

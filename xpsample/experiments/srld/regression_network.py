@@ -39,7 +39,7 @@ def regression_network(
     Parameters
     ----------
     inputs : numpy.ndarray, shape (*sets, rows, features)
-        Usually standardised. The set axes broadcast against the chain axes, so that chains may have rows of their own:
+        Usually standardised. The set axes broadcast against the chain axes, so that each chain may have its rows:
         ``(splits, 1, rows, features)`` for positions ``(splits, chains, dim)``.
     outputs : numpy.ndarray, shape (*sets, rows)
     hidden : int

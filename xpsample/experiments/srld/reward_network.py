@@ -45,7 +45,7 @@ class RewardNetwork:
     """The shapes of a network from contexts to the rewards of all arms, and its prior and noise.
 
     A position is, layer by layer, the weights (inputs, outputs) with the outputs changing fastest, then the biases.
-    Each of the two hidden layers has so many `hidden` units. The prior variance is that of the weights and biases into
+    Each of the two hidden layers has so many `hidden` units. The prior variance is for the weights and biases into
     the output; into a hidden layer it is divided by `hidden`, as in the authors' code. The noise is the standard
     deviation of a reward around the network's output.
     """
@@ -150,7 +150,7 @@ class SeenMinibatch(Kernel):
     size: int
 
     def __check_init__(self) -> None:
-        check_base("SeenMinibatch", self.base, {Trait.TAKES_ESTIMATES: "take a kernel without an accept step"})
+        check_base("SeenMinibatch", self.base, {Trait.TAKES_ESTIMATES: "use a kernel without an accept step"})
 
     @declared
     def requires(self) -> Capability:

@@ -1,7 +1,7 @@
 """Score repellence on binarised digits (SRMC, Appendix D.3): escape from one image, and annealed draws.
 
-The paper's energy model is not available; the one here is a restricted Boltzmann machine trained on the spot. It has a
-block Gibbs sampler of its own, which tells what the model's classes are and how long mixing takes.
+The paper's energy model is not available; the one here is a restricted Boltzmann machine trained on the spot. Its
+block Gibbs sampler shows what the model's classes are and how long mixing takes.
 """
 
 import math
@@ -46,7 +46,7 @@ CONTROLS: dict[str, Any] = {
     "single flip": SingleFlip(),
     "PT+GWG": ParallelTempering(GWG(), geometric_ladder(6, 0.1)),
 }
-"""The first is a tenth of what the authors' SR-GWG does in a step, without repellence."""
+"""The first is a tenth of a step of the authors' SR-GWG, without repellence."""
 ROWS = 50
 """Equally spaced steps at which the images are classified."""
 SHOWN, TIMES = 10, (0, 12, 25, 38, 50)

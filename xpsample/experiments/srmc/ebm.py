@@ -1,7 +1,7 @@
 """Appendices D.2.2, D.2.3 and D.3.1 of the SRMC paper on a pretrained energy model of MNIST: are more digits visited?
 
 The paper's model is one of CIFAR-10 and its weights are not at hand; here is the MNIST model of `mnist_ebm`, with its
-own sampler, a classifier of digits, and the paper's measures. What the density itself looks like is shown beside it.
+own sampler, a classifier of digits, and the paper's measures. Samples of the density itself are also shown.
 """
 
 from collections.abc import Iterator
@@ -246,7 +246,7 @@ def _density(run: Run[Size], device: DeviceDtype, parameters: Parameters, train:
 
 
 def tell(run: Run[Size], rows: list[Row]) -> None:
-    """A table for each part, and for each size of group of the parallel one, beside samples of a uniform class."""
+    """A table for each part, and for each size of group of the parallel one, next to samples of a uniform class."""
     parallel, single, seven, density = (
         [row for row in rows if row["part"] == part] for part in ("parallel", "single", "seven", "density")
     )

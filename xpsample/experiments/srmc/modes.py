@@ -91,7 +91,7 @@ def centres(modes: int) -> np.ndarray:
 
     Their pixels are in [0, 1]. They are the first ``modes / 10`` of each class. Distances equal the distances between
     the 3,072 pixels, and the origin is the mean image. Nothing is lost: across this space all components of the mixture
-    have one factor in common, N(0, sigma^2 I). There ULA is a chain of its own, and neither the nearest centre nor any
+    have one factor in common, N(0, sigma^2 I). There ULA is a separate chain, and neither the nearest centre nor any
     probability of a component depends on it.
     """
     data = load_dataset("cifar10_1000")

@@ -120,8 +120,8 @@ SETTINGS = (
     Setting("logistic", "MALA", MALA(0.005), (1.0, 0.3)),
     Setting("logistic", "HMC", HMC(0.03, steps=10), (1.0, 0.03)),
 )
-"""Scale 1 is the paper's; .3 and .03 on the logistic target are those of the authors' code. Their code has 1 for HMC on
-the Gaussians, too; .03 is added here. The equicorrelated Gaussian is that of their code, with its L = 20."""
+"""Scale 1 is the paper's; .3 and .03 on the logistic target are from the authors' code. Their code has 1 for HMC on
+the Gaussians, too; .03 is added here. The equicorrelated Gaussian is from their code, with its L = 20."""
 
 
 class RunningMeanState(NamedTuple):
@@ -242,7 +242,7 @@ def _sweep(
     cost = np.full(len(ALPHAS), gradients(trace.run_statistics.evaluations))
     cost[0] = gradients(base)
 
-    with np.errstate(over="ignore", invalid="ignore"):  # means far out, whose squares overflow
+    with np.errstate(over="ignore", invalid="ignore"):  # extreme means, whose squares overflow
         squared = np.sum((means - problem.mean) ** 2, axis=-1)  # (row, alpha, chain)
         squared = np.where(np.isfinite(squared), squared, np.inf)
         mse = np.mean(squared, axis=-1)
@@ -291,7 +291,7 @@ def equal_work(curve: Curve, k: int) -> float:
     """MSE of the k-th alpha divided by the first's at the evaluations that the first has spent at the end.
 
     The dearer kernel has then made fewer steps; its MSE there is interpolated between the logarithms. Infinite where
-    a mean was so far out that its square overflowed.
+    a mean was so large that its square overflowed.
     """
     steps = curve.steps[-1] * curve.cost[0] / curve.cost[k]
     if not np.all(np.isfinite(curve.mse[:, k])):

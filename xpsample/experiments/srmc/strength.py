@@ -1,6 +1,6 @@
 """Error of running means against the repellence strength, three decades of it: fixed, warmed up, guarded, capped.
 
-SRMC paper, Appendix D.1.4 and Fig. 6, whose nominal values are among ours; beside its two rules the history of
+SRMC paper, Appendix D.1.4 and Fig. 6, whose nominal values are included; besides its two rules the history of
 `Stable`, which caps gamma and not alpha.
 """
 

@@ -47,7 +47,7 @@ TILTS: dict[str, Tilt | FiniteDifference] = {
     "Shift": Shift(),
 }
 """`Shift`, s(x - alpha theta), is the paper's "shifted-gradient counterpart". Eq. 6 with eps = alpha is another
-surrogate, 2 s(x) - s(x + alpha theta); for alpha = 1 it is that of eps = 1."""
+surrogate, 2 s(x) - s(x + alpha theta); for alpha = 1 it equals eps = 1."""
 TILT_ALPHAS = (0.0, 1.0, 2.0, 5.0)
 """The paper's sweep has 1."""
 TILT_SETTINGS: tuple[tuple[str, Kernel, float], ...] = (

@@ -107,8 +107,8 @@ def gaussian(run: Run[Size]) -> Problem:
 
 
 class Means(NamedTuple):
-    """Of chains (start, draw, alpha, chain): squared errors of the running mean, and whether they broke; and scores and
-    Hessian-vector products per step."""
+    """Results of chains (start, draw, alpha, chain): squared errors of the running mean, and whether they broke; and
+    scores and Hessian-vector products per step."""
 
     squared: np.ndarray
     broken: np.ndarray

@@ -2,8 +2,8 @@
 
 SRMC is a stochastic approximation. The errors of the history theta_n and of the weighted mean mu_n of a function f
 (Eq. 7) have covariance gamma_n Sigma, where gamma_n are the step sizes of the history. Sigma depends on the target and
-the base kernel only through three matrices, the `Linearization`. The score s has d coordinates, f has m. Functions take
-arrays of any library and give the same. alpha is a number or an array; its axes come first in the result.
+the base kernel only through three matrices, the `Linearization`. The score s has d coordinates, f has m. Functions
+accept arrays of any library and return the same. alpha is a number or an array; its axes come first in the result.
 """
 
 from typing import NamedTuple
@@ -111,7 +111,7 @@ def iterate_covariance(
         Step sizes c (n + n0)^-rho of the history and of mu, with one rho.
     n : int, optional
         Steps made: the value after n steps, at a cost in proportion to n. For rho < 1 the limit is reached slowly: the
-        difference falls as n^(rho - 1). mu_n is then that of `Estimator`: divided by the weight 1 - prod (1 - gamma_k)
+        difference falls as n^(rho - 1). mu_n is then as in `Estimator`: divided by the weight 1 - prod (1 - gamma_k)
         that it has given to the n steps.
 
     Returns
@@ -129,7 +129,7 @@ def iterate_covariance(
     -----
     The paper has 1/2 in Eq. 13 for rho = 1, which is right for its c = 1. Since gamma_n / gamma_(n+1) =
     1 + rho / n + ..., the term is the limit of rho / (2 n gamma_n), 1 / (2 c) for rho = 1 and 0 for rho < 1. After n
-    steps the covariance is that of the linear recursion, which is exact where draws of the base kernel are independent,
+    steps the covariance follows the linear recursion, which is exact if draws of the base kernel are independent,
     and right where they decorrelate much faster than theta.
 
     Solved by the blocks of Eqs. 55-57 in the eigenbasis of S: one eigendecomposition.
@@ -169,7 +169,7 @@ def average_covariance(
     control variate. For rho = 1 and other c, (theta, average) has the drift [[-c (I + alpha S), 0], [-alpha C, -I]] in
     units of 1 / n.
 
-    After n steps it is that of the linear recursion, as in `iterate_covariance`.
+    After n steps it follows the linear recursion, as in `iterate_covariance`.
     """
     if n is not None:
         return _after(linearization, alpha, schedule, n)[1]
@@ -207,8 +207,8 @@ def independent_covariance(
 
     Notes
     -----
-    Computed as (Cov(f, f) - alpha C inv(b I + alpha S) C') / (2 b) with b = 1 - 1 / (2 c) for rho = 1, else 1. If S is
-    invertible, this is Eq. 15; it also holds if S is not.
+    Computed as (Cov(f, f) - alpha C inv(b I + alpha S) C') / (2 b) with b = 1 - 1 / (2 c) for rho = 1, otherwise 1. If
+    S is invertible, this is Eq. 15; it also holds if S is not.
     """
     s, c = score_covariance, cross_covariance
     alpha, b = _strength(alpha, s), _mean_decay(_shift(schedule))
@@ -268,7 +268,7 @@ def direction_variance(
     score_noise, cross_noise, value_noise : array
         Long-run variance of s along the base chain, covariance of s and f, variance of f.
     rho, scale : float or array
-        Of the schedule; where rho is 1, the scale is above 1/2.
+        Exponent and scale of the schedule; if rho is 1, the scale is above 1/2.
     """
     xp = array_namespace(alpha)
     rho = 0 * alpha + rho
@@ -295,7 +295,7 @@ def _solve_blocks(linearization: Linearization, noise: Array, alpha: float | Arr
     if not least > 0:
         raise HyperparameterError(
             f"the history decays too slowly for a CLT at rate sqrt(n): with rho = 1, scale (1 + alpha lambda) must "
-            f"exceed 1/2 for every eigenvalue lambda of Cov(s, s), and the least is {least + shift:.3g}; take a larger "
+            f"exceed 1/2 for every eigenvalue lambda of Cov(s, s), and the least is {least + shift:.3g}; use a larger "
             "scale, or rho < 1"
         )
     coupling = alpha * (c @ basis)
@@ -313,8 +313,8 @@ def _after(linearization: Linearization, alpha: float | Array, schedule: PowerLa
     z = (theta, mu) moves as z' = (I + gamma A*) z + gamma e with e of covariance U, and the sum of f as
     sum' = sum - alpha C theta + e_f. mu is divided by the weight that it has given to steps, as by `Estimator`.
 
-    From the last step back: what each e adds to z_n and to the sum. Where the first steps are unstable, z is large for
-    a while and falls again, and its covariance, computed forward, would keep no digit of what is left.
+    Backward from the last step: what each e adds to z_n and to the sum. If the first steps are unstable, z is large for
+    a while and falls again, and its covariance, computed forward, would lose all digits of the rest.
     """
     s, u = linearization.score_covariance, to_host(linearization.noise).astype(np.float64)
     d, (rho, scale) = s.shape[0], _numbers(schedule)
@@ -338,7 +338,7 @@ def _after(linearization: Linearization, alpha: float | Array, schedule: PowerLa
 
 
 def _check_growth(gammas: np.ndarray, drift: np.ndarray) -> None:
-    """Raise HyperparameterError where theta grows so much in its first steps that no digit of what is left is right."""
+    """Raise HyperparameterError if theta grows so much in its first steps that no digit of the rest is right."""
     decay = -np.linalg.eigvalsh(drift)[..., None]
     with np.errstate(divide="ignore"):
         logs = np.cumsum(np.maximum(np.log(np.abs(1 - gammas * decay)), -700.0), axis=-1)
@@ -346,7 +346,7 @@ def _check_growth(gammas: np.ndarray, drift: np.ndarray) -> None:
     if growth > np.log(3e11):  # of 1e16 in double precision
         raise HyperparameterError(
             f"the first steps are unstable: the history grows by 10^{growth / np.log(10):.0f}, since gamma (1 + alpha "
-            f"lambda) is {gammas[0] * np.max(decay):.3g} (at most 2 is stable). Take a smaller alpha or a larger offset"
+            f"lambda) is {gammas[0] * np.max(decay):.3g} (at most 2 is stable). Set a smaller alpha or a larger offset"
         )
 
 
@@ -367,7 +367,7 @@ def _mean_decay(shift: float) -> float:
     """1 - shift, the decay of mu."""
     if not shift < 1:
         raise HyperparameterError(
-            "the weighted mean forgets its start too slowly for a CLT: with rho = 1 take a scale above 1/2"
+            "the weighted mean forgets its start too slowly for a CLT: with rho = 1 set a scale above 1/2"
         )
     return 1 - shift
 

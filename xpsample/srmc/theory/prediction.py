@@ -31,7 +31,7 @@ def estimate(values: Array, scores: Array, size: int | None = None) -> Lineariza
     scores : array, shape (draw, *chains, d)
         The target's score at the same draws.
     size : int, optional
-        Draws per batch. The bias falls as 1 / size, so take many autocorrelation times; the relative standard error
+        Draws per batch. The bias falls as 1 / size, so use many autocorrelation times; the relative standard error
         of a variance is sqrt(2 / batches). By default the longest size that gives 200 batches.
 
     Returns
@@ -90,7 +90,7 @@ class Comparison:
     per_step, per_cost : array, shape (k, m)
         Variance over the base kernel's, after as many steps and at the same cost. Below 1, repellence pays.
     cost_ratio : float
-        Cost of a step over that of a step of the base kernel.
+        Cost of a step divided by the cost of a step of the base kernel.
     batches : int
         Batch means behind the prediction, or 0 if it is exact.
     """
@@ -123,7 +123,7 @@ def compare(
     estimator: Literal["average", "weighted"] = "average",
     n: int | None = None,
 ) -> Comparison:
-    """Predicted variances for several alpha over those of the base kernel, per step and per cost (App. C.11).
+    """Predicted variances for several alpha relative to the base kernel's, per step and per cost (App. C.11).
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ def compare(
 
     Notes
     -----
-    A budget B buys B / cost steps. So the cost multiplies the variance of the average (Theorem 14), and its power rho
-    multiplies that of mu_n: the paper's remark that the argument extends verbatim to rho < 1 leaves the power out. In
-    its Eq. 81, Sigma has to be taken at alpha = 0 for the base kernel.
+    A budget B buys B / cost steps. Therefore the cost multiplies the variance of the average (Theorem 14), and its
+    power rho the variance of mu_n: the paper's remark that the argument extends verbatim to rho < 1 leaves the power
+    out. In its Eq. 81, Sigma has to be taken at alpha = 0 for the base kernel.
     """
     check_range("base_cost", base_cost, 0)
     check_range("srmc_cost", srmc_cost, 0)
