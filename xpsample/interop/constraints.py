@@ -73,7 +73,7 @@ def space_of(constraints: Any, name: str, support: Any, shape: tuple[int, ...]) 
     if getattr(support, "is_discrete", False):
         raise CapabilityError(
             f"{name} is discrete: sum over its values in the density, or write a Model with a discrete space, such as "
-            "Binary(), and take Blocks"
+            "Binary(), and use Blocks"
         )
     for kind, space in PLAIN.items():
         if _is(constraints, kind, support):

@@ -71,7 +71,7 @@ def judge(
             f"{np.max(exponent):.3g} on average and above {limit:g} in {np.max(above):.0%} of the steps at worst"
         )
         advice = (
-            "do not set alpha, or set a smaller one or alpha=Adaptive(...), smaller first steps of the history "
+            "do not set alpha, or set a smaller one, alpha=Adaptive(...), smaller first steps of the history "
             "(schedule=Stable(...), a larger offset or smaller scale), or tilt=Untilted() over a kernel that accepts "
             "or rejects. The steps of the burn-in count"
         )

@@ -197,8 +197,8 @@ def _check_index(name: str, evaluate: Callable[[Array], dict[str, Array]], x: Ar
 def _refuse_coupled(name: str, alone: float, beside: float) -> NoReturn:
     raise LogDensityError(
         f"the {name} of a chain changes with where the other chains are: {alone:.6g} with their initial positions, "
-        f"{beside:.6g} with others. Chains must be independent: apply sum, mean, softmax and norm to the last axis "
-        "only, switch batch normalization to evaluation (module.eval()), or lift a function of one position "
+        f"{beside:.6g} with others. Chains must be independent: let no sum, mean, softmax or norm reduce the chain "
+        "axes, switch batch normalization to evaluation (module.eval()), or lift a function of one position "
         "by batched(f)"
     )
 

@@ -201,7 +201,7 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
         gain = np.mean([row["fresh"] - row["start"] for row in own])
         gap = np.mean([abs(row["particles"] - row["fresh"]) for row in own])
         lines.append(
-            f"{method}: the reward of new images changes by {gain:+.3f} on average; the particles' reward is {gap:.3f} "
+            f"{method}: the reward of new images changes by {gain:+.3f} on average; the particles' mean is {gap:.3f} "
             "from it"
         )
     return "\n".join(lines)
