@@ -142,7 +142,7 @@ def refused():
         (improper, "set a proper prior"),
         (discrete, "z is discrete"),
         (moving, "x has another support"),
-        (minibatch, "plate rows takes a part"),
+        (minibatch, "plate rows uses a part"),
         (optimised, r"p is a numpyro\.param"),
         (observed, "no latent site"),
         (option, "cannot be called 'data'"),

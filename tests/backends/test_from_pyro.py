@@ -140,7 +140,7 @@ def refused():
         (improper, "set a proper prior"),
         (discrete, "z is discrete"),
         (moving, "x has another support"),
-        (minibatch, "plate rows takes a part"),
+        (minibatch, "plate rows uses a part"),
         (optimised, r"p is a pyro\.param"),
         (observed, "no latent site"),
         (option, "cannot be called 'data'"),
