@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from array_api_compat import numpy as numpy_xp
 
-from xpsample.core.errors import HyperparameterError
+from xpsample import SRLD, SVGD, ULA, StochasticSVGD
+from xpsample.core.errors import GradientError, HyperparameterError
+from xpsample.metrics import squared_ksd, squared_mmd
 from xpsample.metrics.stein import (
     RBF,
     InverseMultiquadric,
@@ -122,3 +124,63 @@ def test_points_that_coincide_do_not_repel(library):
 def test_bad_settings_say_what_would_do(make, message):
     with pytest.raises(HyperparameterError, match=message):
         make()
+
+
+class Wrong(RBF):
+    """One of its derivatives times a factor."""
+
+    def profile(self, xp, u):
+        f, first, second = super().profile(xp, u)
+        return f, first * self.factors[0], second * self.factors[1]
+
+
+class WrongSlope(Wrong):
+    factors = -1.0, 1.0
+
+
+class WrongCurvature(Wrong):
+    factors = 1.0, 0.5
+
+
+@pytest.mark.parametrize(("kind", "said"), [(WrongSlope, "derivative 1"), (WrongCurvature, "derivative 2")])
+def test_a_wrong_derivative_is_refused_by_all_that_use_it(kind, said):
+    x = np.random.default_rng(0).normal(size=(5, 2))
+    uses = [
+        lambda kernel: SRLD(ULA(0.1), kernel=kernel),
+        lambda kernel: SVGD(0.1, kernel=kernel),
+        lambda kernel: StochasticSVGD(0.1, kernel=kernel),
+        lambda kernel: squared_ksd(x, -x, kernel),
+        lambda kernel: squared_mmd(x, x + 1, kernel),
+    ]
+    for use in uses:
+        with pytest.raises(GradientError, match=rf"{said} of {kind.__name__}.profile is "):
+            use(kind(1.0))
+
+
+class OnlyTorch(RBF):
+    """Does not accept NumPy arrays."""
+
+    def profile(self, xp, u):
+        if isinstance(u, np.ndarray):
+            raise TypeError("exp(): argument 'input' must be Tensor")
+        return super().profile(xp, u)
+
+
+class Compact(RBF):
+    """(1 - u)^3 up to u = 1, and 0 from there on."""
+
+    def profile(self, xp, u):
+        inside = xp.where(u < 1.0, 1.0 - u, 0.0)
+        return inside**3, -3 * inside**2, 6 * inside
+
+
+class OfSinglePrecision(RBF):
+    """With rounding of float32, as of an array library that has no other."""
+
+    def profile(self, xp, u):
+        return tuple(each.astype(np.float32) for each in super().profile(xp, u.astype(np.float32)))
+
+
+@pytest.mark.parametrize("kind", [RBF, InverseMultiquadric, OnlyTorch, Compact, OfSinglePrecision])
+def test_right_derivatives_and_other_libraries_are_accepted(kind):
+    SRLD(ULA(0.1), kernel=kind(1.0))

@@ -11,12 +11,12 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_instance, given
+from xpsample.core.checks import check_flag, given
 from xpsample.core.devices import as_in_runs
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.hyperparameters import check_reals, per_coordinate
 from xpsample.core.registry import check_same_home
-from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, middle, squared_distances
+from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, check_kernel, middle, squared_distances
 
 BLOCK = 2**22
 """Pairs that are held at once."""
@@ -204,7 +204,7 @@ def _joined(xp: Any, x: Array, y: Array) -> Array:
 
 
 def _fixed(kernel: PairKernel) -> PairKernel:
-    check_instance("kernel", kernel, PairKernel, "RBF(1.0)", optional=True)
+    check_kernel("kernel", kernel, "RBF(1.0)")
     if isinstance(kernel.bandwidth, Bandwidth):
         raise HyperparameterError(
             "a metric needs a fixed bandwidth. Pass a number, or median_bandwidth(...) of the points."

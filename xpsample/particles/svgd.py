@@ -11,7 +11,7 @@ from array_api_compat import device as device_of
 
 from xpsample.core.arrays import Array
 from xpsample.core.errors import HyperparameterError, PositionError
-from xpsample.core.fields import FrozenDataclass, instance, number, parameter
+from xpsample.core.fields import FrozenDataclass, checked, instance, number, parameter
 from xpsample.core.hyperparameters import per_coordinate, sqrt
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
@@ -19,7 +19,15 @@ from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_particles
 from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.traits import Trait
-from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, common_bandwidth, squared_distances, stein_force
+from xpsample.metrics.stein import (
+    RBF,
+    Bandwidth,
+    PairKernel,
+    check_kernel,
+    common_bandwidth,
+    squared_distances,
+    stein_force,
+)
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 
@@ -103,7 +111,7 @@ class SVGD(Kernel[SVGDState, Info]):
     """
 
     step_size: Any = parameter(default=None, gt=0)
-    kernel: PairKernel = instance(PairKernel, "RBF()", default=RBF())
+    kernel: PairKernel = checked(check_kernel, default=RBF())
     adagrad: AdaGrad | None = instance(AdaGrad, "AdaGrad()", default=None)
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
@@ -175,7 +183,7 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
     """
 
     step_size: Any = parameter(default=None, gt=0)
-    kernel: PairKernel = instance(PairKernel, "RBF()", default=RBF())
+    kernel: PairKernel = checked(check_kernel, default=RBF())
 
     requires: ClassVar[Capability] = Capability.SCORE | Capability.REAL
     traits = OF_A_SET

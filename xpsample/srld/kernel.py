@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 
 from xpsample.core.arrays import Array
 from xpsample.core.declared import declared
-from xpsample.core.fields import flag, instance
+from xpsample.core.fields import checked, flag, instance
 from xpsample.core.hyperparameters import ROWS_OF_POSITIONS, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
@@ -21,7 +21,7 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.kernels.schedules import with_field
 from xpsample.kernels.strength import Strength, Waiting, strength
 from xpsample.kernels.traits import Trait
-from xpsample.metrics.stein import PAIRS, RBF, Bandwidth, Median, PairKernel, stein_force
+from xpsample.metrics.stein import PAIRS, RBF, Bandwidth, Median, PairKernel, check_kernel, stein_force
 from xpsample.srld.history import History, Past, Rolling, begin, check_past, pooled, repeated
 from xpsample.srld.strength import Balanced, Measured
 from xpsample.targets.bound import BoundTarget, SameRatioTarget
@@ -150,7 +150,7 @@ class SRLD(Kernel[SRLDState, Any]):
         Measured, default=None, factory=lambda srld: Balanced(10 * srld.history.size)
     )
     history: History = instance(History, "Rolling(10, 20)", default=Rolling(10, 10))
-    kernel: PairKernel = instance(PairKernel, "RBF()", default=RBF())
+    kernel: PairKernel = checked(check_kernel, default=RBF())
     shared: bool = flag(default=False)
     past: Array | None = field(default=None, metadata=ROWS_OF_POSITIONS)
 
