@@ -42,21 +42,21 @@ _OF_PAPERS: Mapping[str, Mapping[str, tuple[str, int]]] = {
         "tsp": ("Table 1: tours of 14 cities by discrete samplers of one-hot matrices, and by 2-opt", 3),
     },
     "Score-MH": {
-        "digits": ("Figs. 6, 9 and 16: digits by annealed ULA and annealed Score-MALA, over step sizes", 20),
+        "digits": ("Figs. 6, 9 and 16: digits by annealed ULA and annealed Score-MALA, over step sizes", 15),
         "diffusion": (
             "Section 5 with a diffusion model: digits by a U-Net that predicts noise, annealed by ULA and MALA",
-            20,
+            10,
         ),
         "gaussian": (
             "Fig. 14: N(3, 2) by a random walk whose acceptance learned on the true or on a learned score",
-            12,
+            7,
         ),
-        "gev": ("Appendix B: ULA, MALA and Score-MALA on extreme value distributions of growing tails", 13),
-        "toys": ("Table 1: four planar data sets by learned scores and acceptances, and by line integrals", 40),
+        "gev": ("Appendix B: ULA, MALA and Score-MALA on extreme value distributions of growing tails", 10),
+        "toys": ("Table 1: four planar data sets by learned scores and acceptances, and by line integrals", 12),
         "weights": ("Fig. 1: the weights of two distant modes by ULA, random walks and MALA, from four starts", 5),
     },
     "SOSMC": {
-        "deblur": ("Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps", 10),
+        "deblur": ("Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps", 6),
         "ebm2d": (
             "Section 5.2: energy models of moons, circles and blobs tuned to a half-plane, next to the optimum",
             8,

@@ -24,7 +24,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.describe import describe
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning, RepellenceWarning
-from xpsample.core.registry import registered_backends
+from xpsample.core.registry import installed_backends, registered_backends
 from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by
 from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.files import plain_row, write_rows
@@ -237,6 +237,9 @@ class Experiment(Generic[Size]):
         Selects where to run from all devices and dtypes.
     backends : sequence of str, optional
         Backends used without ``--backend``; None for every installed one.
+    quick_backend : str, optional
+        Backend that ``--quick`` uses in their place if it is installed: an eager one trains networks for a few steps
+        in less time than NumPy's borrowed derivatives take to compile.
     """
 
     name: str
@@ -253,10 +256,12 @@ class Experiment(Generic[Size]):
     options: Callable[[argparse.ArgumentParser], None] | None = None
     devices: Callable[[list[DeviceDtype]], list[DeviceDtype]] = widest
     backends: Sequence[str] | None = ("numpy",)
+    quick_backend: str | None = None
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of all experiments, and this one's own."""
         default = "every installed one" if self.backends is None else ", ".join(self.backends)
+        default += f"; {self.quick_backend} with --quick, if installed" if self.quick_backend else ""
         backend = parser.add_argument(
             "--backend",
             action="append",
@@ -291,7 +296,7 @@ class Experiment(Generic[Size]):
 
     def run(self, args: argparse.Namespace) -> int:
         """Run it, print what it finds, and write the files; the exit code."""
-        began, names = time.perf_counter(), args.backend or (None if self.backends is None else list(self.backends))
+        began, names = time.perf_counter(), args.backend or self._backends(args.quick)
         chosen = "quick" if args.quick else "paper" if getattr(args, "paper", False) else "full"
         with one_thread(), terminable(), Progress("loading array libraries") as progress:
             devices = self.devices(device_dtypes(names))
@@ -307,6 +312,12 @@ class Experiment(Generic[Size]):
                 if done.goes_on:
                     head.append(f"goes on after {done.progress}; times below are of what was left to do")
                 return self._finish(run, done, [*head, *missing(names)], began)
+
+    def _backends(self, quick: bool) -> list[str] | None:
+        """Backends without ``--backend``; None is every installed one."""
+        if quick and self.quick_backend is not None and self.quick_backend in installed_backends():
+            return [self.quick_backend]
+        return None if self.backends is None else list(self.backends)
 
     def _finish(self, run: Run[Size], done: Unfinished, head: Sequence[str], began: float) -> int:
         """Measure and report what is not done yet; the exit code."""

@@ -116,15 +116,18 @@ class PairKernel(ABC):
         for u in CHECKED_AT:
             h = 1e-2 * u
             try:
-                (_, first, second), high, low = (self.profile(numpy_xp, np.asarray([v])) for v in (u, u + h, u - h))
+                found = [self.profile(numpy_xp, np.asarray([v])) for v in (u, u + h, u - h)]
             except (AttributeError, TypeError):
                 return
-            for order, (mine, i) in enumerate(((first, 0), (second, 1)), start=1):
-                slope = (high[i] - low[i]) / (2 * h)
-                if bool(np.any(np.abs(mine - slope) > 0.01 * (np.abs(mine) + np.abs(slope)))):
+            for order in (1, 2):
+                mine, slope = (
+                    float(np.asarray(each).flat[0])
+                    for each in (found[0][order], (found[1][order - 1] - found[2][order - 1]) / (2 * h))
+                )
+                if abs(mine - slope) > 0.01 * (abs(mine) + abs(slope)):
                     raise GradientError(
-                        f"derivative {order} of {type(self).__name__}.profile is {float(np.ravel(mine)[0]):.3g} at u = "
-                        f"{u}, and the difference is {float(np.ravel(slope)[0]):.3g}: return f, f' and f'' at u"
+                        f"derivative {order} of {type(self).__name__}.profile is {mine:.3g} at u = {u}, but by the "
+                        f"difference {slope:.3g}: return f, f' and f'' at u"
                     )
 
 

@@ -44,12 +44,12 @@ def test_steps(rows):
 def test_files(out):
     with np.load(out / "images.npz", allow_pickle=False) as images:
         assert set(images.files) == {f"A: {name}" for name in ("truth", "observation", *METHODS)}
-        assert all(images[name].shape == (48, 48) for name in images.files)
+        assert all(images[name].shape == (32, 32) for name in images.files)
     drawn = importlib.util.find_spec("matplotlib") is not None
     assert {(out / f"{name}.png").exists() for name in ("plot", "clouds")} == {drawn}
     text = (out / "report.txt").read_text()
     assert "paper: SOSMC-MYULA" in text and "215.5" in text and "nan" not in text
-    assert "setup A: MSE of SOSMC over MYPGD 0.99" in text
+    assert "setup A: MSE of SOSMC over MYPGD 0.96" in text
 
 
 def test_a_patch_size_is_a_window_of_half_of_it_and_one():

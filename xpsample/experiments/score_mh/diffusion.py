@@ -176,5 +176,6 @@ EXPERIMENT = Experiment(
     conclude=conclude,
     figures={"images": plot},
     options=options,
+    quick_backend="torch",
     devices=one_float32,
 )

@@ -115,5 +115,6 @@ EXPERIMENT = Experiment(
     conclude=conclude,
     paper="histograms: an acceptance trained with a learned score does as well as with the true one",
     figures={"plot": plot},
+    quick_backend="torch",
     devices=one_float32,
 )

@@ -219,5 +219,6 @@ EXPERIMENT = Experiment(
     paper="figures without numbers, at one step size of 0.1; the adjustment is to matter more the heavier the tail",
     figures={"plot": plot},
     options=options,
+    quick_backend="torch",
     devices=one_float32,
 )

@@ -96,7 +96,7 @@ class Size(NamedTuple):
 
 PAPER_SIZE = Size(3000, None)
 FULL = Size(3000, (slice(100, 196), slice(12, 108)))
-QUICK = Size(150, (slice(130, 178), slice(40, 88)))
+QUICK = Size(150, (slice(138, 170), slice(48, 80)))
 
 
 class ImageCourse(NamedTuple):
