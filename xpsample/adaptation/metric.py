@@ -90,15 +90,21 @@ class Metric(FollowingRule, eq=True):
 
     def update(self, memory: Windows, seen: StepRecord) -> tuple[Windows, StepRecord]:
         xp = seen.xp
-        now = self._moments(xp, seen.after, memory.front, seen.pooled)
-        front, back = self._merged(xp, memory.front, now, seen.pooled), self._merged(xp, memory.back, now, seen.pooled)
         adapts = seen.n <= FROZEN * seen.steps
         switched = adapts & ends_window(xp, seen.n, *self._windows)
-        # An empty window behind: its first draws come with the next step.
-        front = tree.map(lambda b, f: xp.where(switched, b, f), back, front)
-        back = tree.map(lambda b: xp.where(switched, 0.0, b), back)
-        estimate = self._update(seen, adapts, memory.estimate, front)
-        return Windows(estimate, front, back), seen._replace(switched=switched)
+
+        def next_window(i: Any, moments: tuple[DrawMoments, DrawMoments]) -> tuple[DrawMoments, DrawMoments]:
+            # An empty window behind: its first draws come with the next step.
+            return moments[1], tree.map(xp.zeros_like, moments[1])
+
+        def adapted(i: Any, memory: Windows) -> Windows:
+            now = self._moments(xp, seen.after, memory.front, seen.pooled)
+            moments = tuple(self._merged(xp, window, now, seen.pooled) for window in (memory.front, memory.back))
+            front, back = seen.backend.repeat(switched, next_window, moments)
+            return Windows(self._update(seen, memory.estimate, front), front, back)
+
+        # Once or not at all: moments that are not used are not computed.
+        return seen.backend.repeat(adapts, adapted, memory), seen._replace(switched=switched)
 
     def path(self, xp: Any, memory: Windows) -> Array:
         return self.final(xp, memory)
@@ -120,8 +126,8 @@ class Metric(FollowingRule, eq=True):
         """The first estimate."""
 
     @abstractmethod
-    def _update(self, seen: StepRecord, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
-        """The next one, where it adapts."""
+    def _update(self, seen: StepRecord, estimate: Array, moments: DrawMoments) -> Array:
+        """The next one."""
 
     def _moments(self, xp: Any, point: Any, before: DrawMoments, pooled: bool) -> DrawMoments:
         """The moments of the chains' positions, and scores; where one is not finite, the mean before stands for it."""
@@ -198,8 +204,8 @@ class DiagonalMetric(Metric, eq=True):
     def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return log_scale(xp, moments, moments.squares, moments.score_squares)
 
-    def _update(self, seen: StepRecord, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
-        return seen.xp.where(adapts, self._start(seen.xp, moments), estimate)
+    def _update(self, seen: StepRecord, estimate: Array, moments: DrawMoments) -> Array:
+        return self._start(seen.xp, moments)
 
 
 class DenseMetric(Metric, eq=True):
@@ -247,10 +253,9 @@ class DenseMetric(Metric, eq=True):
     def _start(self, xp: Any, moments: DrawMoments) -> Array:
         return self._root(xp, moments)
 
-    def _update(self, seen: StepRecord, adapts: Array, estimate: Array, moments: DrawMoments) -> Array:
+    def _update(self, seen: StepRecord, estimate: Array, moments: DrawMoments) -> Array:
         xp = seen.xp
-        now = adapts & (xp.remainder(seen.n, EVERY) == 0)
-        # Once or not at all: a matrix that is not used is not computed.
+        now = xp.remainder(seen.n, EVERY) == 0
         return seen.backend.repeat(now, lambda i, old: self._root(xp, moments), estimate)
 
     def _root(self, xp: Any, moments: DrawMoments) -> Array:
