@@ -250,7 +250,7 @@ def freeze(
 
     Parameters
     ----------
-    new, old : NamedTuple with a ``point``
+    new, old : NamedTuple whose first field is a ``point``
     frozen : array of bool, shape (*chains)
         The chains frozen before.
 
@@ -263,7 +263,8 @@ def freeze(
     stay = frozen | ~finite
     moves = ~stay
     probability = xp.astype(moves, point.score.dtype)  # positions may be integers
-    return select(xp, moves, new, old), stay, Info(probability, moves, stay, evaluations)
+    kept = type(new)(select_point(xp, moves, new.point, old.point), *select(xp, moves, new[1:], old[1:]))
+    return kept, stay, Info(probability, moves, stay, evaluations)
 
 
 def none_frozen(xp: Any, x: Array) -> Array:
