@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from array_api_compat import numpy as compat
 from array_api_compat.numpy import *  # noqa: F403
 from array_api_compat.numpy import __array_namespace_info__
 
@@ -11,9 +12,40 @@ Array = Any
 """An array of this library."""
 
 
-__all__ = ["__array_namespace_info__", "minimum_at", "minimum_with_zero", "sigmoid", "softplus", "sum"]
+__all__ = [
+    "__array_namespace_info__",
+    "all",
+    "clip",
+    "mean",
+    "minimum_at",
+    "minimum_with_zero",
+    "sigmoid",
+    "softplus",
+    "sum",
+]
 
 _add: Callable[..., Array] = np.add.reduce
+_and: Callable[..., Array] = np.logical_and.reduce
+
+
+def all(x: Array, /, *, axis: Any = None, keepdims: bool = False) -> Array:  # noqa: A001
+    """``numpy.all`` without its wrapper."""
+    return _and(x, axis, None, None, keepdims)
+
+
+def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
+    """``numpy.clip`` of floating numbers to Python numbers without its wrappers; others by array-api-compat."""
+    if not (isinstance(min, float | None) and isinstance(max, float | None) and x.dtype.kind == "f"):
+        return compat.clip(x, min, max)
+    x = x if min is None else np.maximum(x, min)
+    return x if max is None else np.minimum(x, max)
+
+
+def mean(x: Array, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """``numpy.mean`` over one axis without its wrapper; others by array-api-compat."""
+    if not isinstance(axis, int):
+        return compat.mean(x, axis=axis, keepdims=keepdims)
+    return _add(x, axis, None, None, keepdims) / x.shape[axis]
 
 
 def sum(x: Array, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:  # noqa: A001
