@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import array_api_compat.numpy
 import numpy as np
-from array_api_compat import numpy as compat
 from array_api_compat.numpy import *  # noqa: F403
 from array_api_compat.numpy import __array_namespace_info__
 
@@ -24,6 +24,7 @@ __all__ = [
     "sum",
 ]
 
+_compat: Any = array_api_compat.numpy  # whose types lack clip and mean
 _add: Callable[..., Array] = np.add.reduce
 _and: Callable[..., Array] = np.logical_and.reduce
 
@@ -36,7 +37,7 @@ def all(x: Array, /, *, axis: Any = None, keepdims: bool = False) -> Array:  # n
 def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     """``numpy.clip`` of floating numbers to Python numbers without its wrappers; others by array-api-compat."""
     if not (isinstance(min, float | None) and isinstance(max, float | None) and x.dtype.kind == "f"):
-        return compat.clip(x, min, max)
+        return _compat.clip(x, min, max)
     x = x if min is None else np.maximum(x, min)
     return x if max is None else np.minimum(x, max)
 
@@ -44,7 +45,7 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
 def mean(x: Array, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """``numpy.mean`` over one axis without its wrapper; others by array-api-compat."""
     if not isinstance(axis, int):
-        return compat.mean(x, axis=axis, keepdims=keepdims)
+        return _compat.mean(x, axis=axis, keepdims=keepdims)
     return _add(x, axis, None, None, keepdims) / x.shape[axis]
 
 
