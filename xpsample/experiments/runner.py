@@ -24,7 +24,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.describe import describe
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
 from xpsample.core.errors import ConvergenceWarning, DivergenceWarning, RepellenceWarning
-from xpsample.core.registry import installed_backends, registered_backends
+from xpsample.core.registry import backend_named, installed_backends, registered_backends
 from xpsample.core.terminal import CLOSED_PIPE, Progress, close_stdout, ended_by
 from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.files import plain_row, write_rows
@@ -237,9 +237,9 @@ class Experiment(Generic[Size]):
         Selects where to run from all devices and dtypes.
     backends : sequence of str, optional
         Backends used without ``--backend``; None for every installed one.
-    quick_backend : str, optional
-        Backend that ``--quick`` uses in their place if it is installed: an eager one trains networks for a few steps
-        in less time than NumPy's borrowed derivatives take to compile.
+    trains : bool, optional
+        Whether networks are trained: ``--quick`` then uses an installed library with autodiff that compiles nothing,
+        since compiling takes longer than the few updates.
     """
 
     name: str
@@ -256,12 +256,12 @@ class Experiment(Generic[Size]):
     options: Callable[[argparse.ArgumentParser], None] | None = None
     devices: Callable[[list[DeviceDtype]], list[DeviceDtype]] = widest
     backends: Sequence[str] | None = ("numpy",)
-    quick_backend: str | None = None
+    trains: bool = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of all experiments, and this one's own."""
         default = "every installed one" if self.backends is None else ", ".join(self.backends)
-        default += f"; {self.quick_backend} with --quick, if installed" if self.quick_backend else ""
+        default += "; with --quick an eager one with autodiff, if installed" if self.trains else ""
         backend = parser.add_argument(
             "--backend",
             action="append",
@@ -315,8 +315,10 @@ class Experiment(Generic[Size]):
 
     def _backends(self, quick: bool) -> list[str] | None:
         """Backends without ``--backend``; None is every installed one."""
-        if quick and self.quick_backend is not None and self.quick_backend in installed_backends():
-            return [self.quick_backend]
+        for name in installed_backends() if quick and self.trains else ():
+            autodiff = backend_named(name).autodiff
+            if autodiff is not None and autodiff.compiled(len) is len:
+                return [name]
         return None if self.backends is None else list(self.backends)
 
     def _finish(self, run: Run[Size], done: Unfinished, head: Sequence[str], began: float) -> int:

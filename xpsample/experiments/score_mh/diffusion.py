@@ -176,6 +176,6 @@ EXPERIMENT = Experiment(
     conclude=conclude,
     figures={"images": plot},
     options=options,
-    quick_backend="torch",
+    trains=True,
     devices=one_float32,
 )

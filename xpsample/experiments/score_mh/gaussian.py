@@ -115,6 +115,6 @@ EXPERIMENT = Experiment(
     conclude=conclude,
     paper="histograms: an acceptance trained with a learned score does as well as with the true one",
     figures={"plot": plot},
-    quick_backend="torch",
+    trains=True,
     devices=one_float32,
 )

@@ -219,6 +219,6 @@ EXPERIMENT = Experiment(
     paper="figures without numbers, at one step size of 0.1; the adjustment is to matter more the heavier the tail",
     figures={"plot": plot},
     options=options,
-    quick_backend="torch",
+    trains=True,
     devices=one_float32,
 )

@@ -439,6 +439,6 @@ EXPERIMENT = Experiment(
     paper="Table 1 has a column. What it calls W2 is below W1 in 12 of 16 rows, as W2^2 / 2 may be and W2 may not",
     figures={"plot": plot_draws, "sweeps": plot_sweeps, "lambda": plot_weights, "maps": plot_maps},
     options=options,
-    quick_backend="torch",
+    trains=True,
     devices=one_float32,
 )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -142,14 +142,12 @@ def play_ahead(bandit: problems.Bandit, trials: int, rounds: int, seed: int) -> 
 class Attracting(PairKernel):
     """`RBF` with the gradient of K of the wrong sign."""
 
+    checked: ClassVar[bool] = False
     bandwidth: Any = field(default=Median(), metadata=PER_CHAIN)
 
     def profile(self, xp: Any, u: Array) -> tuple[Array, Array, Array]:
         f = xp.exp(-u)
         return f, f, f
-
-    def check(self) -> None:
-        """The sign is wrong on purpose."""
 
 
 def _play(
