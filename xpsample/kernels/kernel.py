@@ -250,7 +250,7 @@ def freeze(
 
     Parameters
     ----------
-    new, old : NamedTuple whose first field is a ``point``
+    new, old : NamedTuple with a ``point``
     frozen : array of bool, shape (*chains)
         The chains frozen before.
 
@@ -263,7 +263,8 @@ def freeze(
     stay = frozen | ~finite
     moves = ~stay
     probability = xp.astype(moves, point.score.dtype)  # positions may be integers
-    kept = type(new)(select_point(xp, moves, new.point, old.point), *select(xp, moves, new[1:], old[1:]))
+    rest = select(xp, moves, new._replace(point=None), old._replace(point=None))
+    kept = rest._replace(point=select_point(xp, moves, point, old.point))
     return kept, stay, Info(probability, moves, stay, evaluations)
 
 
