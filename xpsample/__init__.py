@@ -16,7 +16,7 @@ _NAMES = {
     "hiss.kernel": "HiSS",
     "kernels": "ACS DMALA DULA GWG HMC MALA MAMS MCLMC MYULA NUTS PCN RWM SGNHT ULA ChromaticGibbs CosineCycles "
     "CycleSearch DelayedAcceptance DifferentialEvolution EllipticalSlice Ensemble Gibbs IndependentMH "
-    "LocallyBalanced ParallelTempering PolynomialDecay SingleFlip Slice Stretch Sweep SwendsenWang TwoOpt "
+    "LocallyBalanced ParallelTempering PolynomialDecay SingleFlip Slice Stretch Swap Sweep SwendsenWang TwoOpt "
     "UnderdampedLangevin",
     "kernels.blocks": "Blocks",
     "kernels.minibatch": "Minibatch",
@@ -37,8 +37,8 @@ _NAMES = {
     "sampling.stepwise": "steps",
     "sampling.until": "Until",
     "sosmc": "SOSMC",
-    "spaces": "Binary Categorical Circular CorrelationCholesky CovarianceCholesky Interval LowerBounded OneHot "
-    "Ordered Permutations Positive PositiveOrdered Real Simplex Spins UnitVector UpperBounded ZeroSum",
+    "spaces": "Binary Categorical Circular CorrelationCholesky CovarianceCholesky Integers Interval LowerBounded "
+    "OneHot Ordered Permutations Positive PositiveOrdered Real Simplex Spins UnitVector UpperBounded ZeroSum",
     "srld": "SRLD Rolling Thinned",
     "srmc": "SRMC PowerLaw",
     "targets": "Exact Parametric Ratio Shift Target Tempered Untilted posterior",

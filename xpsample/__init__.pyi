@@ -73,6 +73,7 @@ from xpsample.kernels import PolynomialDecay as PolynomialDecay
 from xpsample.kernels import SingleFlip as SingleFlip
 from xpsample.kernels import Slice as Slice
 from xpsample.kernels import Stretch as Stretch
+from xpsample.kernels import Swap as Swap
 from xpsample.kernels import Sweep as Sweep
 from xpsample.kernels import SwendsenWang as SwendsenWang
 from xpsample.kernels import TwoOpt as TwoOpt
@@ -112,6 +113,7 @@ from xpsample.spaces import Categorical as Categorical
 from xpsample.spaces import Circular as Circular
 from xpsample.spaces import CorrelationCholesky as CorrelationCholesky
 from xpsample.spaces import CovarianceCholesky as CovarianceCholesky
+from xpsample.spaces import Integers as Integers
 from xpsample.spaces import Interval as Interval
 from xpsample.spaces import LowerBounded as LowerBounded
 from xpsample.spaces import OneHot as OneHot

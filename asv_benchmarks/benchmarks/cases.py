@@ -105,6 +105,7 @@ CASES = {
     "ais": Case(lambda: xps.AIS(xps.GWG(), LADDER), "spins"),
     "smc": Case(lambda: xps.TemperedSMC(xps.GWG(), LADDER, moves=1), "spins"),
     "two_opt": Case(lambda: xps.TwoOpt(), "tours"),
+    "swap": Case(lambda: xps.Swap(), "tours"),
 }
 """By file of the kernel; of wrappers, over one base. SOSMC has benchmarks of its own."""
 

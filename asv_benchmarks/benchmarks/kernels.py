@@ -12,7 +12,7 @@ from .cases import CASES
 from .common import DEVICES, device_or_skip, ratio, runner, start, step_seconds
 
 STEPS, CHAINS = 256, 100
-RATED = [name for name in CASES if name not in ("ais", "smc", "svgd", "two_opt")]
+RATED = [name for name in CASES if name not in ("ais", "smc", "svgd", "two_opt", "swap")]
 """Those whose draws are a chain of numbers, of which an ESS says something."""
 
 

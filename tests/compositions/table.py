@@ -88,6 +88,7 @@ DISCRETE = {
     "SwendsenWang": lambda: xps.SwendsenWang(),
     "ACS": lambda: xps.ACS(xps.kernels.Cosine(0.8, 3)),
     "TwoOpt": lambda: xps.TwoOpt(),
+    "Swap": lambda: xps.Swap(),
 }
 IN_BLOCKS = {f"Blocks(Gibbs, {name})": (xps.Gibbs, make) for name, make in REAL.items()}
 IN_BLOCKS |= {f"Blocks({name}, RWM)": (make, REAL["RWM"]) for name, make in DISCRETE.items() if name != "Gibbs"}

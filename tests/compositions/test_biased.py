@@ -37,7 +37,7 @@ class Trusted(Kernel):
 
     @property
     def requires(self):
-        return self.kernel.requires & ~Capability.REAL
+        return self.kernel.requires & ~(Capability.REAL | Capability.ORDERED)
 
     def init(self, target, x):
         return self.kernel.init(target, x)

@@ -27,7 +27,7 @@ class Wrong(Kernel):
 
     @property
     def requires(self):
-        return self.base.requires & ~Capability.REAL
+        return self.base.requires & ~(Capability.REAL | Capability.ORDERED)
 
     def init(self, target, x):
         return self.base.init(target, x)

@@ -117,7 +117,7 @@ BASES = {
         _base("ACS", lambda p: xps.ACS(Cosine(0.8, 3))),
         _base("ACS, table", lambda p: xps.ACS(Table(p.array([2.0, 0.5]), p.array([0.9, 0.6])))),
     ],
-    "permutations": [_base("TwoOpt", lambda p: xps.TwoOpt())],
+    "permutations": [_base("TwoOpt", lambda p: xps.TwoOpt()), _base("Swap", lambda p: xps.Swap())],
 }
 TILTS = [xps.Exact(), xps.Shift(), xps.FiniteDifference(1e-3), xps.FiniteDifference(1e-3, "forward")]
 TILTS += [xps.Untilted(), xps.Ratio()]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.broken_tilts import WrongDrift
-from xpsample import MALA, RWM, ULA, Sweep
+from xpsample import MALA, RWM, ULA, Integers, Swap, Sweep
 from xpsample.conformance import invariance, reference, run_check, scenarios
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.specs import Normal
@@ -145,6 +145,36 @@ def test_a_sweep_that_does_not_see_its_own_moves_is_caught(library):
     scenario = SCENARIOS["sweep-lattice-heat-bath"]
     assert invariance(scenario, device, chains=20_000).passed
     assert not invariance(replace(scenario, kernel=lambda a: StaleSweep(True)), device, chains=20_000).passed
+
+
+class OneWay(Swap):
+    """Moves an item to a later place past those between: no other move leads back, unless they are neighbors."""
+
+    def sources(self, xp, place, low, high):
+        return xp.where(place == high, low, xp.where((place >= low) & (place < high), place + 1, place))
+
+
+def test_a_move_that_does_not_undo_itself_is_caught(library):
+    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
+    scenario = SCENARIOS["swap"]
+    assert invariance(scenario, device).passed
+    assert not invariance(replace(scenario, kernel=lambda a: OneWay()), device).passed
+
+
+class Clipping(Integers):
+    """Proposals outside lead to the ends, from which they are not proposed back."""
+
+    def clipped(self, xp, y):
+        x, inside = super().clipped(xp, y)
+        return x, inside | True
+
+
+def test_proposals_clipped_to_the_ends_are_caught(library):
+    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
+    scenario, spoilt = SCENARIOS["rwm-integers"], Clipping((0, -1), (4, 3))
+    assert invariance(scenario, device).passed
+    wrong = replace(scenario, target=lambda a: replace(scenario.target(a), space=spoilt))
+    assert not invariance(wrong, device).passed
 
 
 def test_the_unspoilt_base_passes():

@@ -223,6 +223,13 @@ def _others(folder: str) -> list[Call]:
             values=arg((0.0, 1.0), {"numbers", "rows", "whole numbers", "vector", "triple"}),
             shape=arg(None, SIZES),
         ),
+        call(
+            xps.Integers,
+            as_space,
+            low=arg(0, {"whole", "one", "float one", "integers", "whole numbers"}),
+            high=arg(None, {"none", "whole", "one", "float one", "integers", "whole numbers"}),
+            shape=arg(None, SIZES),
+        ),
         call(xps.OneHot, as_space, choices=arg(2, {"whole"}), shape=arg(None, SIZES)),
         # ---- models
         call(

@@ -221,7 +221,8 @@ def as_srmc_recorder(recorder: Any, library: Library) -> Any:
 
 def as_space(space: Any, library: Library) -> Any:
     target = xps.Target(density, space=space)
-    kernel = xps.TwoOpt() if isinstance(space, xps.Permutations) else xps.Gibbs()
+    kernels = {xps.Permutations: xps.TwoOpt(), xps.Integers: xps.RWM(1.0)}
+    kernel = kernels.get(type(space), xps.Gibbs())
     return xps.sample(target, kernel, library.array(np.asarray([[1.0, 0.0]])), 2, seed=0, progress=False)
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from xpsample.kernels import (
     DMALA,
     DULA,
     GWG,
+    RWM,
     Barker,
     ChromaticGibbs,
     Cosine,
@@ -27,12 +28,13 @@ from xpsample.kernels import (
     Max,
     SingleFlip,
     SquareRoot,
+    Swap,
     Sweep,
     SwendsenWang,
     Table,
     TwoOpt,
 )
-from xpsample.spaces import Categorical, Discrete, OneHot, Spins
+from xpsample.spaces import Categorical, Discrete, Integers, OneHot, Permutations, Spins
 from xpsample.srmc import SRMC, Frozen, PowerLaw
 from xpsample.targets import Exact, Ratio, Target, Tempered, Tilt, Untilted
 from xpsample.zoo.ising import ising_lattice, potts
@@ -97,6 +99,8 @@ RAGGED = Finite(Categorical(((0, 1), (0, 1, 2), (-1.0, 0.5, 2.0))), 3)
 SPINS = Finite(Spins(), 4, "int32")
 REAL_SPINS = Finite(Spins(), 4)
 CITIES = np.array([[0.0, 0.0], [3.0, 0.5], [2.5, 2.0], [1.0, 4.0], [-0.5, 1.5]])
+LEVELS = Finite(Categorical(((0, 1, 2, 3, 4), (-1, 0, 1, 2, 3))), 2)
+RANKS = np.cos(np.arange(25.0) ** 2).reshape(5, 5)
 LATTICE, FIELD = (2, 3), np.linspace(-0.5, 0.8, 6)
 THREE = np.linspace(-0.5, 0.4, 12).reshape(4, 3)
 CHECKERBOARD = (0, 1, 0, 1, 0, 1)
@@ -147,6 +151,26 @@ def _tours(temperature: float) -> Enumerated:
     tours = np.array(list(itertools.permutations(range(len(CITIES)))), dtype=np.int32)
     lengths = np.linalg.norm(CITIES[:, None] - CITIES, axis=-1)
     return Enumerated(tours, -tour_length(tours, lengths.ravel()) / temperature)
+
+
+def _ranking(asarray: AsArray) -> Target:
+    """A weight for every item at every place."""
+    return Target(_weight, data={"items": np.arange(5.0), "weights": RANKS}, space=Permutations())
+
+
+def _weight(x: Array, data: Any) -> Array:
+    xp = array_namespace(x)
+    chosen = xp.astype(x[..., None] == data["items"], x.dtype)
+    return xp.sum(chosen * data["weights"], axis=(-2, -1))
+
+
+def _rankings() -> Enumerated:
+    orders = np.array(list(itertools.permutations(range(5))), dtype=np.int32)
+    return Enumerated(orders, RANKS[np.arange(5), orders].sum(axis=-1))
+
+
+def _integers(asarray: AsArray) -> Target:
+    return replace(LEVELS.target(asarray), space=Integers((0, -1), (4, 3)))
 
 
 def _lattice(asarray: AsArray) -> Target:
@@ -202,6 +226,8 @@ def discrete_scenarios() -> list[Scenario]:
         finite("hiss", lambda a: HiSS(DMALA(0.8), 1.0, 2, 2)),
         finite("hiss-gaussian", lambda a: HiSS(GWG(), 1.0, 2, 1, Gaussian()), SPINS),
         Scenario("two-opt", lambda a: tsp(CITIES, 2.0), lambda a: TwoOpt(), _tours(2.0)),
+        Scenario("swap", _ranking, lambda a: Swap(), _rankings()),
+        Scenario("rwm-integers", _integers, lambda a: RWM(1.2), LEVELS.stationary()),
         Scenario(
             "gwg-tempered",
             lambda a: Tempered(RAGGED.target(a), 0.5),

@@ -14,6 +14,7 @@ _NAMES = {
     "discrete.gibbs": "ChromaticGibbs Gibbs SingleFlip",
     "discrete.gwg": "GWG",
     "discrete.swendsen_wang": "SwendsenWang",
+    "discrete.swap": "Swap",
     "discrete.sweep": "Sweep",
     "discrete.two_opt": "TwoOpt",
     "delayed": "DelayedAcceptance",

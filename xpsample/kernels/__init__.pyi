@@ -31,6 +31,7 @@ from xpsample.kernels.discrete.gibbs import ChromaticGibbs as ChromaticGibbs
 from xpsample.kernels.discrete.gibbs import Gibbs as Gibbs
 from xpsample.kernels.discrete.gibbs import SingleFlip as SingleFlip
 from xpsample.kernels.discrete.gwg import GWG as GWG
+from xpsample.kernels.discrete.swap import Swap as Swap
 from xpsample.kernels.discrete.sweep import Sweep as Sweep
 from xpsample.kernels.discrete.swendsen_wang import SwendsenWang as SwendsenWang
 from xpsample.kernels.discrete.two_opt import TwoOpt as TwoOpt

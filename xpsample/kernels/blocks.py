@@ -14,13 +14,15 @@ from xpsample.core.specs import Specs
 from xpsample.kernels.compose import Shaped, check_base, kernels_inside
 from xpsample.kernels.kernel import Info, Kernel, with_position
 from xpsample.kernels.traits import Trait
+from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.integers import Integers
 from xpsample.spaces.named import Named, States
 from xpsample.spaces.space import Real, Space
 from xpsample.targets.block import GivenOthers, given_others
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
-OF_A_SPACE = Capability.REAL | Capability.DISCRETE | Capability.DIFFERENCES
+OF_A_SPACE = Capability.REAL | Capability.ORDERED | Capability.DISCRETE | Capability.DIFFERENCES
 """Capabilities that a kernel needs from its block, not from the whole model."""
 
 
@@ -126,10 +128,15 @@ def space_of_block(space: Named, names: tuple[str, ...], kernel: Kernel) -> Spac
             f"the block of {shown} mixes a discrete parameter with others. Use a separate block for each "
             "discrete parameter."
         )
-    if spaces and Capability.REAL in kernel.requires:
+    if spaces and Capability.ORDERED in kernel.requires and isinstance(spaces[0], Integers):
+        return spaces[0]
+    if spaces and kernel.requires & (Capability.REAL | Capability.ORDERED):
         raise CapabilityError(f"{name} moves real numbers, but {shown} is discrete. Use a kernel such as Gibbs().")
     if not spaces and kernel.requires & (Capability.DISCRETE | Capability.DIFFERENCES):
         raise CapabilityError(f"{name} moves discrete values, but {shown} is real. Use a kernel such as HMC().")
+    if spaces and not isinstance(spaces[0], Discrete) and kernel.requires & OF_A_SPACE:
+        use = "RWM" if isinstance(spaces[0], Integers) else "Swap"
+        raise CapabilityError(f"{name} cannot move {shown}, which is {spaces[0]!r}. Use a kernel such as {use}().")
     return spaces[0] if spaces else Real()
 
 

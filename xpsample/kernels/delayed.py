@@ -37,7 +37,7 @@ class DelayedAcceptance(Kernel[DelayedState, Info]):
     base : Kernel
         A reversible kernel with all hyperparameters set, such as ``trace.kernel`` of a run on the cheap
         target: `RWM`, `PCN`, `IndependentMH`, `EllipticalSlice`, `MALA` or `HMC(step_size, steps)`, and on discrete
-        spaces `SingleFlip`, `LocallyBalanced`, `GWG`, `DMALA` or `TwoOpt`.
+        spaces `SingleFlip`, `LocallyBalanced`, `GWG`, `DMALA`, `TwoOpt` or `Swap`.
     moves : int
         Moves of the base per evaluation of the expensive density. More moves make proposals less dependent, but are
         accepted less often if the cheap target is a poor approximation.

@@ -1,4 +1,4 @@
-"""Random-walk Metropolis (Metropolis et al. 1953)."""
+"""Random-walk Metropolis (Metropolis et al. 1953), on real numbers and on integers."""
 
 from typing import Any, ClassVar
 
@@ -10,12 +10,15 @@ from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, normal_like, uniform_per_chain
 from xpsample.kernels.traits import REVERSIBLE
+from xpsample.spaces.integers import Integers
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
 
 class RWM(MemorylessKernel[Info]):
     """Random-walk Metropolis: propose x + step_size A xi with A A^T the covariance.
+
+    On `Integers`, steps are rounded, and proposals outside are rejected.
 
     Parameters
     ----------
@@ -48,16 +51,23 @@ class RWM(MemorylessKernel[Info]):
     step_size: Any = parameter(default=None, gt=0, tune=StepSize(optimal_acceptance))
     covariance: Array | None = matrix(default=None, tune=DiagonalMetric(scores=False), only_with="step_size")
 
-    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.REAL
+    requires: ClassVar[Capability] = Capability.DENSITY_RATIO | Capability.ORDERED
     traits = REVERSIBLE
 
     def noise(self, x: Array) -> Specs:
         return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
 
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
-        current = state.point
-        move = self.matrix("covariance").root(noise["proposal"])
-        proposal = target.evaluate(current.x + per_coordinate(self.step_size) * move)
-        log_ratio = target.log_ratio(proposal, current)
+        xp, space, current = target.xp, target.space, state.point
+        move = per_coordinate(self.step_size) * self.matrix("covariance").root(noise["proposal"])
+        if isinstance(space, Integers):
+            x, inside = space.walked(xp, current.x, move, 0.25 * noise["proposal"])
+            proposal = target.evaluate(x)
+            # A proposal outside is rejected, which is no divergence.
+            log_ratio = target.log_ratio(proposal, current)
+            log_ratio = xp.where(inside, log_ratio, -float(xp.finfo(log_ratio.dtype).max))
+        else:
+            proposal = target.evaluate(current.x + move)
+            log_ratio = target.log_ratio(proposal, current)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

@@ -20,7 +20,7 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.core.version import __version__
 from xpsample.sampling.noise import Native, NoiseSource
 from xpsample.sampling.program import Carry, Program
-from xpsample.spaces.discrete import Discrete, Permutations
+from xpsample.spaces.discrete import Unmapped
 from xpsample.spaces.named import Named, States, is_real
 from xpsample.spaces.space import Space
 from xpsample.targets.target import AbstractTarget
@@ -32,7 +32,6 @@ STEP = "after one step from x"
 
 PLACES = ("at -x", "at x + 1", "at 10 x - 3", "at 100 x + 100")
 OTHER_PLACES = tuple(f"at other positions ({i} of 4)" for i in range(1, 5))
-MOVES = ((1, 1), (2, 1), (1, 2), (3, 1))  # every so many variables of a discrete space, by so many values
 
 RAISED = "an error"
 ENTRIES = 64  # kept of each array, besides its mean and mean size
@@ -144,12 +143,8 @@ def _transformed(backend: Backend, space: Space, x: Array, i: int) -> Array:
             inner = part.space.bind(backend, own) if isinstance(part, States) else part
             moved[name] = _transformed(backend, inner, own, i)
         return space.put(xp, x, moved)
-    if isinstance(space, Discrete):
-        every, by = MOVES[i]
-        numbers = space.numbers(space.variables(x.shape[-1]))
-        return space.move(xp, x, by * xp.astype(numbers % every == 0, numbers.dtype))
-    if isinstance(space, Permutations):
-        return xp.roll(x, i + 1, axis=-1)
+    if isinstance(space, Unmapped):
+        return space.transformed(xp, x, i)
     return (-x, x + 1, 10 * x - 3, 100 * x + 100)[i]
 
 

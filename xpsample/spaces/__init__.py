@@ -6,6 +6,7 @@ _NAMES = {
     "categorical": "Categorical OneHot",
     "constrained": "Circular Interval LowerBounded Positive UpperBounded",
     "discrete": "Binary Discrete Permutations Spins",
+    "integers": "Integers",
     "json_form": "space_from_json",
     "matrices": "CorrelationCholesky CovarianceCholesky",
     "simplexes": "Ordered PositiveOrdered Simplex UnitVector ZeroSum",

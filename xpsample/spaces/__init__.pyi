@@ -11,6 +11,7 @@ from xpsample.spaces.discrete import Binary as Binary
 from xpsample.spaces.discrete import Discrete as Discrete
 from xpsample.spaces.discrete import Permutations as Permutations
 from xpsample.spaces.discrete import Spins as Spins
+from xpsample.spaces.integers import Integers as Integers
 from xpsample.spaces.json_form import space_from_json as space_from_json
 from xpsample.spaces.matrices import CorrelationCholesky as CorrelationCholesky
 from xpsample.spaces.matrices import CovarianceCholesky as CovarianceCholesky

@@ -197,6 +197,9 @@ class OneHot(Discrete):
         if self.shape is not None:
             object.__setattr__(self, "shape", check_shape_of_values("shape", self.shape))
 
+    def _axes(self) -> tuple[int, ...]:
+        return (*(self.shape or ()), self.choices)
+
     def first(self, dim: int) -> np.ndarray:
         return np.tile(np.eye(self.choices)[0], self.variables(dim))
 

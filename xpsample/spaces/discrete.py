@@ -17,7 +17,8 @@ import numpy as np
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.core.checks import check_count
-from xpsample.core.errors import PositionError
+from xpsample.core.errors import HyperparameterError, PositionError
+from xpsample.core.registry import backend_of
 from xpsample.core.tree import dtype_name
 from xpsample.spaces.space import Space, as_floating, check_shape
 
@@ -27,7 +28,39 @@ SLAB = 2**22
 """Coordinates of neighbours that are evaluated at once, 32 MiB of float64."""
 
 
-class Discrete(Space):
+class Unmapped(Space):
+    """A space whose positions are its values, with no map from real coordinates.
+
+    Attributes
+    ----------
+    shape : tuple of int, or None
+        Shape of the variables, in a `Model`; None for a single variable there, and for all coordinates of a `Target`.
+    """
+
+    shape: Any
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Shape of the values of one chain, in a `Model`."""
+        return self._axes()
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The space as plain values of JSON; `space_from_json` reads them."""
+
+    @abstractmethod
+    def random(self, normals: np.ndarray) -> np.ndarray:
+        """Random positions on the host, ``(*chains, dim)``, from as many standard normals."""
+
+    @abstractmethod
+    def transformed(self, xp: Any, x: Array, i: int) -> Array:
+        """Other positions of this bound space, by the i-th of four transformations."""
+
+    def _axes(self) -> tuple[int, ...]:
+        return self.shape or ()
+
+
+class Discrete(Unmapped):
     """Finitely many values per variable. Positions ``(*chains, dim)`` are integers or real floating numbers.
 
     Spaces are bound to positions (`Space.bind`) before moves are made.
@@ -36,21 +69,14 @@ class Discrete(Space):
     ----------
     choices : int
         The largest number of values of a variable, at least 2.
-    shape : tuple of int, or None
-        Shape of the variables, in a `Model`; None for a single variable there, and for all coordinates of a `Target`.
     """
 
     choices: int
-    shape: Any
     _numbers: Any  # 0, 1, 2, ... where the positions live; None until bound
 
     @abstractmethod
     def first(self, dim: int) -> np.ndarray:
         """The position of dim coordinates, on the host, where every variable has its first value."""
-
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """The space as plain values of JSON; `space_from_json` reads them."""
 
     @abstractmethod
     def variables(self, dim: int) -> int:
@@ -112,6 +138,18 @@ class Discrete(Space):
         PositionError
             If there are more than `LARGEST_ENUMERATION`.
         """
+
+    def random(self, normals: np.ndarray) -> np.ndarray:
+        dim = normals.shape[-1]
+        first = np.broadcast_to(self.first(dim), normals.shape).astype(normals.dtype)
+        backend, sizes = backend_of(first), np.asarray(self.sizes(dim))
+        bound: Any = self.bind(backend, first)
+        return bound.move(backend.xp, first, uniform_index(normals[..., : self.variables(dim)], sizes))
+
+    def transformed(self, xp: Any, x: Array, i: int) -> Array:
+        every, by = ((1, 1), (2, 1), (1, 2), (3, 1))[i]  # every so many variables, by so many values
+        numbers = self.numbers(self.variables(x.shape[-1]))
+        return self.move(xp, x, by * xp.astype(numbers % every == 0, numbers.dtype))
 
     def of_variable(self, i: Any) -> "Discrete":
         """The bound space of variable i alone, an integer or a 0-d array."""
@@ -286,6 +324,12 @@ class Spins(TwoValues):
     low = -1
 
 
+def uniform_index(normals: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Uniform integers from 0 to sizes - 1, of standard normals: their distribution function, in steps."""
+    share = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))(normals)
+    return np.minimum((share * sizes).astype(int), sizes - 1)
+
+
 def as_index(xp: Any, index: Array) -> Array:
     """Integers in the dtype that the library indexes with."""
     return xp.astype(index, xp.__array_namespace_info__().default_dtypes()["indexing"])
@@ -323,8 +367,13 @@ def check_kind(xp: Any, x: Array) -> None:
 
 
 @dataclass(frozen=True)
-class Permutations(Space):
+class Permutations(Unmapped):
     """Positions ``(*chains, n)`` that hold each of 0 .. n - 1 once, as integers or floating numbers.
+
+    Parameters
+    ----------
+    n : int, optional
+        Number of items. Required for a parameter of a `Model`; any number by default.
 
     Attributes
     ----------
@@ -333,7 +382,8 @@ class Permutations(Space):
 
     See Also
     --------
-    TwoOpt : A kernel on them.
+    TwoOpt : Reverses segments, for tours.
+    Swap : Exchanges two items, for rankings and assignments.
 
     Examples
     --------
@@ -345,20 +395,35 @@ class Permutations(Space):
     (2000, 4, 5)
     """
 
+    n: int | None = None
     places: Any = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if self.n is not None:
+            object.__setattr__(self, "n", check_count("n", self.n, 1))
+
+    def _axes(self) -> tuple[int, ...]:
+        if self.n is None:
+            raise HyperparameterError("the permutations of a Model need a number of items, such as Permutations(5)")
+        return (self.n,)
+
     def check(self, xp: Any, x: Array) -> None:
-        if not xp.isdtype(x.dtype, ("integral", "real floating")):
-            raise PositionError(f"positions must be integers or real floating numbers; got dtype {dtype_name(x)}")
-        check_shape(xp, x)
+        check_kind(xp, x)
+        if self.n not in (None, x.shape[-1]):
+            raise PositionError(f"positions on {self!r} have shape (*chains, {self.n}); got {tuple(x.shape)}")
         ordered = xp.sort(as_floating(xp, x), axis=-1)
         count = xp.cumulative_sum(xp.ones_like(ordered), axis=-1) - 1.0
         if not bool(xp.all(ordered == count)):
             raise PositionError(f"positions must hold each of 0 .. {x.shape[-1] - 1} once along the last axis")
 
     def to_json(self) -> dict[str, Any]:
-        """The space as plain values of JSON; `space_from_json` reads them."""
-        return {"space": "Permutations"}
+        return {"space": "Permutations", "n": self.n}
+
+    def random(self, normals: np.ndarray) -> np.ndarray:
+        return np.argsort(normals, axis=-1).astype(normals.dtype)
+
+    def transformed(self, xp: Any, x: Array, i: int) -> Array:
+        return xp.roll(x, i + 1, axis=-1)
 
     def bind(self, backend: Backend, x: Array) -> Space:
         return replace(self, places=backend.from_host(np.arange(x.shape[-1], dtype=np.int32), x))

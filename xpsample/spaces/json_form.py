@@ -10,6 +10,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.spaces.categorical import Categorical, OneHot
 from xpsample.spaces.constrained import Circular, Interval, LowerBounded, Positive, UpperBounded
 from xpsample.spaces.discrete import Binary, Permutations, Spins
+from xpsample.spaces.integers import Integers
 from xpsample.spaces.matrices import CorrelationCholesky, CovarianceCholesky
 from xpsample.spaces.simplexes import Ordered, PositiveOrdered, Simplex, UnitVector, ZeroSum
 from xpsample.spaces.space import Real, Space
@@ -23,6 +24,7 @@ _DISCRETE: dict[Any, tuple[str, ...]] = {
     Permutations: (),
     Categorical: ("values",),
     OneHot: ("choices",),
+    Integers: ("low", "high"),
 }
 SPACES: dict[str, Any] = {kind.__name__: kind for kind in (*_BY_SHAPE, *_MATRICES, *_BOUNDED, *_DISCRETE)}
 """The spaces that files may name."""
@@ -41,7 +43,7 @@ def space_from_json(form: Mapping[str, Any]) -> Space:
     kind = SPACES[form["space"]]
     try:
         if kind in _DISCRETE:
-            shape = {} if form.get("shape") is None else {"shape": form["shape"]}
+            shape = {name: form[name] for name in ("shape", "n") if form.get(name) is not None}
             return kind(*(form[name] for name in _DISCRETE[kind]), **shape)
         sizes = tuple(form["shape"])
         sizes = sizes[:-1] if kind in _MATRICES else sizes

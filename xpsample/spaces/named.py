@@ -16,24 +16,23 @@ from xpsample.core.backend import Backend
 from xpsample.core.checks import given
 from xpsample.core.errors import HyperparameterError, PositionError
 from xpsample.core.registry import backend_of, check_same_home
-from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.discrete import Discrete, Unmapped
 from xpsample.spaces.names import check_axes, check_names
 from xpsample.spaces.space import AsMany, Constrained, Real, Space, at_place
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class States(AsMany):
-    """Values of a discrete space as a parameter: its coordinates are its values."""
+    """Values of an unmapped space as a parameter: its coordinates are its values."""
 
-    space: Discrete
+    space: Unmapped
     shape: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        from xpsample.spaces.categorical import OneHot  # here and below, so that a run without a model imports none
+        object.__setattr__(self, "shape", self.space.axes)
 
-        variables = self.space.shape or ()
-        one_hot = isinstance(self.space, OneHot)
-        object.__setattr__(self, "shape", (*variables, self.space.choices) if one_hot else variables)
+    def __repr__(self) -> str:
+        return repr(self.space)
 
     def _constrain(self, xp: Any, z: Array) -> tuple[Array, Array]:
         return z, xp.zeros_like(z)
@@ -60,7 +59,7 @@ class Named(Space):
     parts: tuple[Constrained, ...]
     dims: tuple[tuple[str, tuple[str, ...]], ...] = ()
     coords: tuple[tuple[str, tuple[Any, ...]], ...] = ()
-    bound: tuple[Discrete, ...] = field(default=(), compare=False, repr=False)  # spaces of the discrete parts
+    bound: tuple[Unmapped, ...] = field(default=(), compare=False, repr=False)  # spaces of the discrete parts
 
     def __post_init__(self) -> None:
         known = dict(zip(self.names, self.parts, strict=True))
@@ -141,8 +140,9 @@ class Named(Space):
 
     @cached_property
     def mirrors(self) -> int:
-        """The number of discrete variables."""
-        return sum(part.space.variables(part.dim) for part in self.parts if isinstance(part, States))
+        """The number of variables that have a mirror."""
+        spaces = ((part.space, part.dim) for part in self.parts if isinstance(part, States))
+        return sum(space.variables(dim) for space, dim in spaces if isinstance(space, Discrete))
 
     def mirrored(self, xp: Any, x: Array) -> Array:
         """Positions with one discrete variable mirrored in each: ``(*chains, dim) -> (mirrors, *chains, dim)``.
@@ -152,6 +152,8 @@ class Named(Space):
         names = [name for name, part in zip(self.names, self.parts, strict=True) if isinstance(part, States)]
         found = []
         for name, space in zip(names, self.bound, strict=True):
+            if not isinstance(space, Discrete):
+                continue
             own = x[..., self.coordinates(name)]
             choice = space.mirror(xp, own)
             numbers = space.numbers(choice.shape[-1])
@@ -222,21 +224,11 @@ class Named(Space):
             raise PositionError(f"a value of {name} does not lie in {part!r}")
 
     def from_normals(self, normals: np.ndarray) -> np.ndarray:
-        """Positions, host (*chains, dim), of standard normals: these themselves, and uniform discrete values."""
+        """Positions, host (*chains, dim), of standard normals: these themselves, and random discrete values."""
         moved = {}
         for name, part in zip(self.names, self.parts, strict=True):
             if isinstance(part, States):
-                own = normals[..., self.coordinates(name)]
-                variables = part.space.variables(own.shape[-1])
-                first = np.broadcast_to(part.space.first(own.shape[-1]), own.shape).astype(own.dtype)
-                space = part.space.bind(backend_of(first), first)
-                assert isinstance(space, Discrete)
-                sizes = np.asarray(space.sizes(own.shape[-1]))
-                # The normals' distribution function, in steps.
-                share = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))(own[..., :variables])
-                moved[name] = space.move(
-                    backend_of(first).xp, first, np.minimum((share * sizes).astype(int), sizes - 1)
-                )
+                moved[name] = part.space.random(normals[..., self.coordinates(name)])
         return self.put(array_namespace(normals), normals, moved) if moved else normals
 
     # ---- tables ------------------------------------------------------------------------------------------------------
@@ -305,11 +297,11 @@ def named(
     for name, space in spaces.items():
         if isinstance(space, type) and issubclass(space, Space):
             raise HyperparameterError(f"the space of {name} is a class: write {space.__name__}()")
-        if not isinstance(space, Constrained | Discrete):
+        if not isinstance(space, Constrained | Unmapped):
             raise HyperparameterError(
                 f"the space of {name} must be one such as Real(), Positive() or Binary(); got {given(space)}"
             )
-    parts = tuple(States(space) if isinstance(space, Discrete) else space for space in spaces.values())
+    parts = tuple(States(space) if isinstance(space, Unmapped) else space for space in spaces.values())
     axes = tuple((name, _labels(f"dims of {name}", own)) for name, own in _by_name("dims", dims))
     places = tuple((axis, _labels(f"coords of {axis}", own)) for axis, own in _by_name("coords", coords))
     return Named(tuple(spaces), parts, axes, places)
@@ -356,6 +348,8 @@ def elsewhere(backend: Backend, space: Space, x: Array) -> Array:
                 elsewhere(backend, part.space.bind(backend, own), own) if isinstance(part, States) else _away(xp, own)
             )
         return space.put(xp, x, moved)
+    if isinstance(space, Unmapped):
+        return space.transformed(xp, x, 0)
     return _away(xp, x) if isinstance(space, Real) else xp.flip(x)
 
 

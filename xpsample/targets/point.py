@@ -20,6 +20,8 @@ class Capability(enum.Flag):
     """`BoundTarget.log_ratio`: less than a log density, since an `Acceptance` makes it from a score, too."""
     REAL = enum.auto()
     """Positions that may be anywhere in R^dim."""
+    ORDERED = enum.auto()
+    """Positions in R^dim, or on `Integers`."""
     ANY_START = enum.auto()
     """Start positions of density 0, which get weight 0."""
     DIFFERENCES_AT = enum.auto()

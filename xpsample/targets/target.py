@@ -27,6 +27,7 @@ from xpsample.gradients.choices import (
     GradientChoice,
 )
 from xpsample.spaces.discrete import Discrete
+from xpsample.spaces.integers import Integers
 from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
@@ -395,7 +396,9 @@ def check_moves(space: Space, requires: Capability) -> None:
     """Raise CapabilityError where a kernel that requires this does not move on the space."""
     discrete = requires & (Capability.DISCRETE | Capability.DIFFERENCES)
     named = isinstance(space, Named)
-    if Capability.REAL in requires and not is_real(space):
+    if Capability.ORDERED in requires and isinstance(space, Integers):
+        return
+    if requires & (Capability.REAL | Capability.ORDERED) and not is_real(space):
         if named:
             raise CapabilityError(
                 "the kernel moves real positions and the model has discrete parameters: use Blocks, with a kernel for "
@@ -403,7 +406,7 @@ def check_moves(space: Space, requires: Capability) -> None:
             )
         raise CapabilityError(
             f"the kernel moves real positions and the target's space is {space!r}: use one that stays on it "
-            "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt on permutations)"
+            "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt or Swap on permutations)"
         )
     if Capability.DISCRETE in requires and named:
         raise CapabilityError(

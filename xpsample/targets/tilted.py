@@ -12,6 +12,7 @@ from xpsample.core.hyperparameters import per_coordinate
 from xpsample.gradients.choices import Evaluations, FiniteDifference
 from xpsample.spaces.discrete import Discrete, pick
 from xpsample.spaces.named import Named, States
+from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, SameRatioTarget
 from xpsample.targets.point import Capability, Costs, Point, wanted
 
@@ -203,7 +204,7 @@ class Ratio(ByAcceptance, FrozenDataclass, eq=True):
         parts, begin = {}, 0
         for name, part in zip(space.names, space.parts, strict=True):
             if isinstance(part, States):
-                end = begin + part.space.variables(part.dim)
+                end = begin + (part.space.variables(part.dim) if isinstance(part.space, Discrete) else 0)
                 _check_coordinates(part.space, end - begin, part.dim)
                 half = xp.tanh(0.5 * point.differences[..., begin:end, 0])  # (r - 1) / (r + 1)
                 parts[name] = 2.0 * half * (1.0 + half)
@@ -218,7 +219,7 @@ def _discrete_score(xp: Any, change: Array) -> Array:
     return xp.where(change > -math.inf, xp.expm1(xp.where(change < limit, change, limit)), 0.0)
 
 
-def _check_coordinates(space: Discrete, variables: int, dim: int) -> None:
+def _check_coordinates(space: Space, variables: int, dim: int) -> None:
     """Raise unless each coordinate is a variable."""
     if variables != dim:
         raise CapabilityError(

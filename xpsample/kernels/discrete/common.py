@@ -1,15 +1,18 @@
-"""Helpers of kernels on discrete spaces: choices by inverse CDF with one uniform each, and single-variable moves."""
+"""Helpers of kernels on discrete spaces: choices by inverse CDF, and moves of a single variable or of two places."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from xpsample.core.arrays import Array
+from xpsample.core.errors import CapabilityError
 from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.specs import Specs, Uniform
-from xpsample.kernels.kernel import ChainState, Info, MemorylessKernel, metropolis, uniform_per_chain
-from xpsample.spaces.discrete import Discrete, pick
+from xpsample.kernels.kernel import ChainState, Info, Kernel, MemorylessKernel, metropolis, uniform_per_chain
+from xpsample.kernels.traits import REVERSIBLE
+from xpsample.spaces.discrete import Discrete, Permutations, as_index, pick
+from xpsample.spaces.named import Named
 from xpsample.targets.bound import BoundTarget
-from xpsample.targets.point import Point
+from xpsample.targets.point import Capability, Point
 
 
 def space_of(target: BoundTarget) -> Discrete:
@@ -114,5 +117,43 @@ class OneVariable(MemorylessKernel[Info]):
         proposal = target.evaluate(space_of(target).move(xp, current.x, choice))
         log_proposal_ratio = log_probability(xp, flat(proposal), back) - log_probability(xp, weights, chosen)
         log_ratio = proposal.log_density - current.log_density + log_proposal_ratio
+        point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
+        return ChainState(point), info
+
+
+class TwoPlaces(Kernel[ChainState, Info]):
+    """Rearrange a permutation by two places drawn uniformly, in a way that undoes itself, and accept by Metropolis."""
+
+    requires: ClassVar[Capability] = Capability.LOG_DENSITY
+    traits = REVERSIBLE
+
+    @abstractmethod
+    def sources(self, xp: Any, place: Array, low: Array, high: Array) -> Array:
+        """Return the place that each item comes from, ``(*chains, n)``, for places low < high, ``(*chains, 1)``."""
+
+    def init(self, target: BoundTarget, x: Array) -> ChainState:
+        if not isinstance(target.space, Permutations):
+            shown = "that of a Model" if isinstance(target.space, Named) else f"{target.space!r}"
+            raise CapabilityError(
+                f"{type(self).__name__} moves permutations, but the space is {shown}. Pass Target(..., "
+                "space=Permutations()), or use Blocks for the parameters of a Model."
+            )
+        return ChainState(target.evaluate(x))
+
+    def noise(self, x: Array) -> Specs:
+        return {"first": uniform_per_chain(x), "second": uniform_per_chain(x), "accept": uniform_per_chain(x)}
+
+    def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
+        xp, space = target.xp, target.space
+        assert isinstance(space, Permutations)
+        current = state.point
+        n = current.x.shape[-1]
+        # Two different places: the second is 1 .. n - 1 places after the first, cyclically.
+        first = xp.astype(xp.floor(noise["first"] * n), xp.int32)
+        second = (first + 1 + xp.astype(xp.floor(noise["second"] * (n - 1)), xp.int32)) % n
+        low, high = xp.minimum(first, second)[..., None], xp.maximum(first, second)[..., None]
+        sources = as_index(xp, self.sources(xp, space.places, low, high))
+        proposal = target.evaluate(xp.take_along_axis(current.x, sources, axis=-1))
+        log_ratio = proposal.log_density - current.log_density
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

@@ -1,0 +1,173 @@
+"""Integers: their random walk against exact matrices, and counts in models against sums."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import xpsample as xps
+from xpsample.core.errors import CapabilityError, HyperparameterError, PositionError
+from xpsample.core.registry import namespace
+from xpsample.densities import binomial, poisson
+from xpsample.spaces import space_from_json
+
+
+def matrix(space, step_size, states):
+    """Proposal probabilities of one variable, from the quantiles of 20,001 normals."""
+    kernel, n = xps.RWM(step_size), 20_001
+    x = np.repeat(np.asarray(states, dtype=float), n)[:, None]
+    target = xps.Target(lambda x: 0.0 * x[..., 0], space=space).prepare(x, kernel.requires)
+    normals = np.tile(stats.norm.ppf((np.arange(n) + 0.5) / n), len(states))[:, None]
+    state, _ = kernel.step(target, kernel.init(target, x), {"proposal": normals, "accept": np.full(len(x), 1e-300)})
+    moved = state.point.x.reshape(len(states), n)
+    return np.mean(moved[..., None] == states, axis=1)
+
+
+@pytest.mark.parametrize("step_size", [0.1, 0.7, 9.0])
+@pytest.mark.parametrize("space", [xps.Integers(-1, 3), xps.Integers(2, 3), xps.Integers(0)], ids=repr)
+def test_the_walk_is_a_rounded_normal_that_stays_inside(space, step_size):
+    states = np.arange(space.low, 30 if space.high is None else space.high + 1)
+    away, sd = states - states[:, None], max(step_size, 0.25)
+    expected = stats.norm.cdf((away + 0.5) / sd) - stats.norm.cdf((away - 0.5) / sd)
+    np.fill_diagonal(expected, 0.0)
+    found = matrix(space, step_size, states)
+    np.fill_diagonal(found, 0.0)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+COUNTS, LOW, HIGH = np.array([16.0, 18, 22, 25, 27]), 27, 400
+
+
+def by_mean(p, counts):
+    """n with weight 1 / n, and a share with density Beta(4, 8), by their product."""
+    xp = namespace(p.mean)
+    share = xp.where(p.mean < p.n, p.mean / p.n, 0.5 + 0 * p.n)
+    prior = 3 * xp.log(share) + 7 * xp.log1p(-share) - 2 * xp.log(p.n)
+    logit = xp.log(share) - xp.log1p(-share)
+    density = prior + xp.sum(binomial(counts, p.n[..., None], logit[..., None]), axis=-1)
+    return xp.where(p.mean < p.n, density, -float("inf"))
+
+
+def counted():
+    return xps.Model(by_mean, data=COUNTS, n=xps.Integers(LOW, HIGH), mean=xps.Positive(), constrained=True)
+
+
+def test_a_binomial_of_unknown_n_and_share(library):
+    """Against the sum over n: within 5 standard errors from 40 independent chains; error below 1e-4."""
+    x0 = counted().start(like=library.array(np.zeros(0)), chains=40, seed=0, values={"n": 60.0, "mean": 21.0})
+    kernel = xps.Blocks({"n": xps.RWM(25.0), "mean": xps.RWM(0.2)})
+    trace = xps.sample(counted(), kernel, x0, 400, seed=1, burn_in=100, progress=False)
+    n = np.arange(LOW, HIGH + 1)
+    log = np.sum(special.gammaln(n[:, None] + 1) - special.gammaln(n[:, None] - COUNTS + 1), axis=-1) - np.log(n)
+    total = COUNTS.sum()
+    log = log + special.betaln(total + 4, 5 * n - total + 8)
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    found_n = library.host(trace["n"]).astype(np.float64)
+    assert np.all(found_n == np.round(found_n)) and found_n.min() >= LOW and found_n.max() <= HIGH
+    share = library.host(trace["mean"]) / found_n
+    for found, exact in (
+        (found_n < 60, weights[n < 60].sum()),
+        (np.log(found_n), (weights * np.log(n)).sum()),
+        (share, (weights * (total + 4) / (5 * n + 12)).sum()),
+    ):
+        means = found.mean(axis=0)
+        assert abs(means.mean() - exact) < 5 * means.std() / 40**0.5 + 1e-4
+
+
+def test_the_width_is_tuned_for_every_variable():
+    """Poisson counts with means of 2, 200 and 20,000, all at once and in a block."""
+    rates = np.array([2.0, 200.0, 20000.0])
+    target = xps.Target(lambda x: poisson(x, np.log(rates)).sum(-1), space=xps.Integers())
+    model = xps.Model(lambda p: poisson(p.k, np.log(rates)).sum(-1), k=xps.Integers(shape=3))
+    x0 = np.tile(rates, (40, 1))
+    for run, kernel in ((target, xps.RWM()), (model, xps.Blocks({"k": xps.RWM()}))):
+        trace = xps.sample(run, kernel, x0, 1500, seed=1, progress=False)
+        np.testing.assert_allclose(trace.draws.mean(axis=(0, 1)) / rates**0.5, rates**0.5, atol=0.2)
+        np.testing.assert_allclose(trace.draws.std(axis=(0, 1)), rates**0.5, rtol=0.1)
+
+
+def test_a_dense_covariance():
+    """Two counts that depend on each other, against the sum over 21 x 21 states: error below 1e-5."""
+
+    def log_density(x):
+        return -0.5 * ((x[..., 0] - 6) ** 2 + (x[..., 1] - x[..., 0]) ** 2) / 8
+
+    space = xps.Integers(0, 20)
+    kernel = xps.RWM(1.5, np.array([[8.0, 8.0], [8.0, 16.0]]))
+    x0 = np.full((200, 2), 6.0)
+    trace = xps.sample(xps.Target(log_density, space=space), kernel, x0, 800, seed=1, burn_in=100, progress=False)
+    states = np.stack(np.meshgrid(np.arange(21.0), np.arange(21.0), indexing="ij"), axis=-1).reshape(-1, 2)
+    weights = np.exp(log_density(states))
+    weights /= weights.sum()
+    for f in (lambda x: x[..., 0], lambda x: x[..., 0] * x[..., 1], lambda x: x[..., 0] == 0, lambda x: x[..., 1] == 0):
+        means = f(trace.draws).mean(axis=0)
+        assert abs(means.mean() - np.sum(weights * f(states))) < 5 * means.std() / 200**0.5
+
+
+def test_a_variable_that_hardly_varies_still_moves():
+    """The other value has probability 0.002; its warm-up mostly sees one value, of standard deviation 0."""
+    target = xps.Target(lambda x: np.log(0.002) * x[..., 0], space=xps.Integers(0, 1))
+    trace = xps.sample(target, xps.RWM(), np.zeros((100, 1)), 4000, seed=1, progress=False)
+    share = trace.draws.mean(axis=(0, 2))
+    assert abs(share.mean() - 0.002 / 1.002) < 5 * share.std() / 10
+
+
+def test_starts_and_files():
+    space = xps.Integers((0, 5), (9, 6), shape=2)
+    model = xps.Model(lambda p: 0.0 * p.k[..., 0], k=space)
+    x0 = model.start(like=np.zeros(0), chains=2000, seed=0)
+    for column, (low, high) in zip(x0.T, ((0, 9), (5, 6)), strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        np.testing.assert_array_equal(values, np.arange(low, high + 1))
+        assert stats.chisquare(counts).pvalue > 1e-4
+    assert space_from_json(space.to_json()) == space
+    assert xps.Model(lambda p: p.k, k=xps.Integers(3)).start(like=np.zeros(0), seed=0).min() >= 3
+
+
+def test_a_run_is_resumed(tmp_path):
+    kernel = xps.Blocks({"n": xps.RWM(), "mean": xps.RWM()})
+    x0 = counted().start(like=np.zeros(0), chains=4, seed=0, values={"n": 60.0, "mean": 21.0})
+    whole = xps.sample(counted(), kernel, x0, 40, seed=1, progress=False, warmup=50)
+    for draws in (20, 40):
+        trace = xps.sample(counted(), kernel, x0, draws, seed=1, progress=False, warmup=50, checkpoint=tmp_path / "run")
+    np.testing.assert_array_equal(trace["n"], whole["n"])
+
+
+TARGET = xps.Target(lambda x: -x[..., 0], space=xps.Integers(0, 5))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: xps.Integers(0.5), HyperparameterError, "low must hold integers; got 0.5"),
+        (lambda: xps.Integers(3, 3), HyperparameterError, "high must be above low; got low=3, high=3"),
+        (lambda: xps.Integers((0, 1), shape=3), HyperparameterError, r"has 2 bounds for values of shape \(3,\)"),
+        (lambda: run(np.full((2, 1), 6.0)), PositionError, r"must be on Integers\(low=0, high=5, shape=None\); got 6"),
+        (lambda: run(np.full((2, 1), 0.5)), PositionError, "got 0.5"),
+        (lambda: run(np.zeros((2, 1), dtype=int)), PositionError, "real floating"),
+        (lambda: run(np.zeros((2, 1)), xps.Gibbs()), CapabilityError, r"space is Integers\(\)"),
+        (lambda: run(np.zeros((2, 1)), xps.PCN(0.5)), CapabilityError, "moves real positions"),
+        (lambda: run(np.zeros((2, 1)), xps.SRMC(xps.RWM(1.0), 0.1)), CapabilityError, "Integers"),
+        (
+            lambda: xps.sample(counted(), xps.Blocks({"n": xps.Gibbs(), "mean": xps.RWM()}), N0, 1, seed=1),
+            CapabilityError,
+            r"Gibbs cannot move n, which is Integers\(low=27, high=400, shape=None\). Use a kernel such as RWM\(\)",
+        ),
+        (
+            lambda: xps.sample(counted(), xps.Blocks({"n": xps.Slice(1.0), "mean": xps.RWM()}), N0, 1, seed=1),
+            CapabilityError,
+            "Slice moves real numbers, but n is discrete",
+        ),
+        (lambda: xps.sample(counted(), xps.RWM(1.0), N0, 1, seed=1), CapabilityError, "use Blocks"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+N0 = np.array([[60.0, 3.0]] * 4)
+
+
+def run(x0, kernel=None):
+    return xps.sample(TARGET, kernel or xps.RWM(1.0), x0, 2, seed=1, progress=False)
