@@ -164,9 +164,9 @@ def test_a_move_that_does_not_undo_itself_is_caught(library):
 class Clipping(Integers):
     """Proposals outside lead to the ends, from which they are not proposed back."""
 
-    def clipped(self, xp, y):
-        x, inside = super().clipped(xp, y)
-        return x, inside | True
+    def walked(self, xp, x, move, least):
+        y, inside = super().walked(xp, x, move, least)
+        return y, inside | True
 
 
 def test_proposals_clipped_to_the_ends_are_caught(library):
