@@ -139,7 +139,8 @@ TARGET = xps.Target(lambda x: -x[..., 0], space=xps.Integers(0, 5))
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: xps.Integers(0.5), HyperparameterError, "low must hold integers; got 0.5"),
+        (lambda: xps.Integers(0.5), HyperparameterError, "low must hold integers up to .*; got 0.5"),
+        (lambda: xps.Integers(0, 1e300), HyperparameterError, r"high must hold integers up to .*; got 1e\+300"),
         (lambda: xps.Integers(3, 3), HyperparameterError, "high must be above low; got low=3, high=3"),
         (lambda: xps.Integers((0, 1), shape=3), HyperparameterError, r"has 2 bounds for values of shape \(3,\)"),
         (lambda: run(np.full((2, 1), 6.0)), PositionError, r"must be on Integers\(low=0, high=5, shape=None\); got 6"),

@@ -60,14 +60,12 @@ class RWM(MemorylessKernel[Info]):
     def step(self, target: BoundTarget, state: ChainState, noise: dict[str, Array]) -> tuple[ChainState, Info]:
         xp, space, current = target.xp, target.space, state.point
         move = per_coordinate(self.step_size) * self.matrix("covariance").root(noise["proposal"])
+        x, inside = current.x + move, None
         if isinstance(space, Integers):
             x, inside = space.walked(xp, current.x, move, 0.25 * noise["proposal"])
-            proposal = target.evaluate(x)
-            # A proposal outside is rejected, which is no divergence.
-            log_ratio = target.log_ratio(proposal, current)
+        proposal = target.evaluate(x)
+        log_ratio = target.log_ratio(proposal, current)
+        if inside is not None:  # a proposal outside is rejected, which is no divergence
             log_ratio = xp.where(inside, log_ratio, -float(xp.finfo(log_ratio.dtype).max))
-        else:
-            proposal = target.evaluate(current.x + move)
-            log_ratio = target.log_ratio(proposal, current)
         point, info = metropolis(target, log_ratio, noise["accept"], proposal, current)
         return ChainState(point), info

@@ -117,7 +117,7 @@ def _integers(name: str, value: Any) -> Any:
     """One integer, or a tuple with one for each variable."""
     several = isinstance(value, (list, tuple)) or (is_array(value) and value.ndim > 0)
     numbers = check_numbers(name, value) if several else (check_number(name, value),)
-    if any(number != int(number) for number in numbers):
-        raise HyperparameterError(f"{name} must hold integers; got {given(value)}")
+    if any(number != int(number) or abs(number) > 2**53 for number in numbers):
+        raise HyperparameterError(f"{name} must hold integers up to 2**53 in size, as float64 does; got {given(value)}")
     whole = tuple(map(int, numbers))
     return whole if several else whole[0]
