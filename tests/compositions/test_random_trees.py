@@ -130,7 +130,7 @@ def test_random_trees_keep_what_they_claim_or_are_refused(composition, noise, fe
 
 @pytest.mark.slow
 @seed(20)
-@settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(compositions(), NOISES, FEW)
 def test_many_random_trees(composition, noise, few):
     check(*composition, noise, few)

@@ -37,6 +37,7 @@ def test_core_runs():
     assert "cupy is not installed" not in printed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("folders", FOLDERS)
 def test_folders(folders):

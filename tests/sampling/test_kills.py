@@ -39,6 +39,7 @@ def test_a_few(names):
     assert kill("numpy", 2, *names) >= len(names)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_kernels_and_entry_points(part):
@@ -47,8 +48,9 @@ def test_many_kernels_and_entry_points(part):
     assert kill("numpy", 2, *names) > 1.5 * len(names)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["torch", "jax"])
+@pytest.mark.parametrize("library", ["jax", "torch"])
 def test_other_libraries(library):
     """A warm-up, particles, and a training with derivatives in its loss; others save as these do."""
     names = ("warm-up", "sosmc", "fit score balance")
