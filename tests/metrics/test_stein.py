@@ -174,6 +174,14 @@ class Compact(RBF):
         return inside**3, -3 * inside**2, 6 * inside
 
 
+class Steep(RBF):
+    """exp(-u^4), whose derivatives change by half within 1 % of u."""
+
+    def profile(self, xp, u):
+        f = xp.exp(-(u**4))
+        return f, -4 * u**3 * f, (16 * u**6 - 12 * u**2) * f
+
+
 class OfSinglePrecision(RBF):
     """With rounding of float32, as of an array library that has no other."""
 
@@ -181,6 +189,6 @@ class OfSinglePrecision(RBF):
         return tuple(each.astype(np.float32) for each in super().profile(xp, u.astype(np.float32)))
 
 
-@pytest.mark.parametrize("kind", [RBF, InverseMultiquadric, OnlyTorch, Compact, OfSinglePrecision])
+@pytest.mark.parametrize("kind", [RBF, InverseMultiquadric, OnlyTorch, Compact, Steep, OfSinglePrecision])
 def test_right_derivatives_and_other_libraries_are_accepted(kind):
     SRLD(ULA(0.1), kernel=kind(1.0))

@@ -112,6 +112,18 @@ def test_a_variable_that_hardly_varies_still_moves():
     assert abs(share.mean() - 0.002 / 1.002) < 5 * share.std() / 10
 
 
+@pytest.mark.parametrize(("dtype", "most"), [(np.float32, 2**24), (np.float64, 2**53)])
+def test_a_walk_ends_with_the_integers_of_its_dtype(dtype, most):
+    """Beyond these, a step would be rounded to an even number, or to no step at all, without a word."""
+    target = xps.Target(lambda x: x[..., 0] * 0, space=xps.Integers())
+    x0 = np.full((50, 1), most - 3, dtype=dtype)
+    trace = xps.sample(target, xps.RWM(2.0), x0, 200, seed=1, progress=False)
+    assert trace.draws.dtype == dtype and trace.draws.max() == most
+    np.testing.assert_array_equal(np.unique(trace.draws[trace.draws > most - 4] - most), [-3, -2, -1, 0])
+    with pytest.raises(PositionError, match="of 0 in float"):
+        xps.sample(target, xps.RWM(2.0), np.full((2, 1), 4 * most, dtype), 1, seed=1)
+
+
 def test_starts_and_files():
     space = xps.Integers((0, 5), (9, 6), shape=2)
     model = xps.Model(lambda p: 0.0 * p.k[..., 0], k=space)
@@ -121,6 +133,7 @@ def test_starts_and_files():
         np.testing.assert_array_equal(values, np.arange(low, high + 1))
         assert stats.chisquare(counts).pvalue > 1e-4
     assert space_from_json(space.to_json()) == space
+    assert space_from_json({"space": "Permutations"}) == xps.Permutations()  # as files of before had it
     assert xps.Model(lambda p: p.k, k=xps.Integers(3)).start(like=np.zeros(0), seed=0).min() >= 3
 
 
@@ -143,7 +156,11 @@ TARGET = xps.Target(lambda x: -x[..., 0], space=xps.Integers(0, 5))
         (lambda: xps.Integers(0, 1e300), HyperparameterError, r"high must hold integers up to .*; got 1e\+300"),
         (lambda: xps.Integers(3, 3), HyperparameterError, "high must be above low; got low=3, high=3"),
         (lambda: xps.Integers((0, 1), shape=3), HyperparameterError, r"has 2 bounds for values of shape \(3,\)"),
-        (lambda: run(np.full((2, 1), 6.0)), PositionError, r"must be on Integers\(low=0, high=5, shape=None\); got 6"),
+        (
+            lambda: run(np.full((2, 1), 6.0)),
+            PositionError,
+            r"must be on Integers\(low=0, high=5, shape=None\), .*; got 6",
+        ),
         (lambda: run(np.full((2, 1), 0.5)), PositionError, "got 0.5"),
         (lambda: run(np.zeros((2, 1), dtype=int)), PositionError, "real floating"),
         (lambda: run(np.zeros((2, 1)), xps.Gibbs()), CapabilityError, r"space is Integers\(\)"),

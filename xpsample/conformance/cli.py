@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume",
         type=Path,
         metavar="FILE",
-        help="keep finished rows in this file; the same command continues after those that are there",
+        help="keep finished rows in this file; the same command skips the rows in it",
     )
     parser.add_argument(
         "--report",

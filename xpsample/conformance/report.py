@@ -100,8 +100,7 @@ SHORT = 8
 class Timed(NamedTuple):
     """Seconds of a step, of a run without its steps, and of a first run, which may compile.
 
-    The second is nan if the steps of the long run took longer than those of the short one: the
-    machine was busy.
+    The second is nan if the steps of the long run took longer than the whole short run: the machine was busy.
     """
 
     kernel: str

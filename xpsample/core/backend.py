@@ -182,7 +182,7 @@ Buffers = tuple[Any, ...] | None
 """Memory for the rows of each recorder, a tree of arrays; None until the first row is there."""
 
 Driven = tuple[Carry, Buffers, Any, int]
-"""Result of a block of steps: carry, buffers, sums of what steps did, and the first step not made."""
+"""Result of a block of steps: carry, buffers, sums over the steps, and the first step not made."""
 
 
 class Source(Protocol):
@@ -227,7 +227,7 @@ class DrivenProgram(Protocol):
         """The step, with other `data` and `values` than its own where these are given."""
 
     def sums(self, infos: Sequence[Any]) -> Tree:
-        """Sums of what some steps did, independent of how steps are grouped."""
+        """Sums over some steps, independent of how steps are grouped."""
 
     @property
     def schedule(self) -> Schedule:

@@ -212,6 +212,6 @@ def weibull(x: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> Any:
 
 
 def _logarithm(xp: Any, x: Array) -> tuple[Array, Array]:
-    """Return whether x > 0, and log(x) there; 0 elsewhere."""
+    """Return whether x > 0, and log(x), or 0 for other x."""
     inside = x > 0.0
     return inside, xp.log(xp.where(inside, x, 1.0))

@@ -50,9 +50,10 @@ def judge_modes(
     Far is more than two standard deviations of a chain: two normal modes of equal weight that are nearer are one. Where
     two coordinates have the same two or more values in chains, but in another order, they are labels that chains have
     swapped: a finding of its own kind. Draws are (draw, chain, column); chains that are not `moving`, (chain, column),
-    are ignored. Columns of `walks` (see `walking`) are apart since no chain has come round, and so are chains whose
-    halves differ as much as the chains: the largest of so many gaps is compared with a t distribution, whose degrees of
-    freedom are the chains. With `one_mode` the log density is known not to fall between the chains, which then walk.
+    are ignored. Columns of `walks` (see `walking`) are apart since no chain has come round; chains whose halves
+    differ as much as the chains are apart as well: the largest of so many gaps is compared with a t distribution,
+    whose degrees of freedom are the chains. With `one_mode` the log density is known not to fall between the chains,
+    which then walk.
     """
     if draws.shape[1] < 2 or not draws.size:
         return None

@@ -19,7 +19,7 @@ FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
 """Fewest steps of fixed-length trajectories that may return, and the least mean acceptance of returning ones."""
 
 LOW_ACCEPTANCE, HIGH_ACCEPTANCE, FEWEST_STEPS = 0.25, 0.1, 50
-"""Far from the optimum: a quarter of it accepted, or a tenth of what it rejects rejected; and the fewest steps."""
+"""Factors on the optimal acceptance and rejection that count as far from the optimum; and the fewest steps."""
 
 
 def chance_still(moved: np.ndarray, steps: int, optimum: float | None) -> float:

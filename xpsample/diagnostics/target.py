@@ -119,7 +119,7 @@ OFTEN_OUTSIDE, OFTEN_BEYOND = 0.02, 0.2
 
 
 def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
-    """Check whether there is a hard bound, or the end of what a density can compute, among the draws.
+    """Check whether there is a hard bound, or the end of a density's numerical range, among the draws.
 
     The log densities (place, *chains) are at places as far from the draws as these are from one another. A bound that
     is `declared` is found only if it is often met.

@@ -1,4 +1,4 @@
-"""Findings about temperatures: those of chains and particles compared with their target, and about ladders.
+"""Findings about temperatures of chains and particles, compared with their target, and about ladders.
 
 Kinetic and configurational temperatures need nothing of the target but its score: Wenzel et al., "How good is the Bayes
 posterior in deep neural networks really?" (2020), Appendix I. They are 1 on average for draws. All arrays are the

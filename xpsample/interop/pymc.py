@@ -54,7 +54,7 @@ def pymc_model(model: Any) -> Model:
 
     Notes
     -----
-    The dtype is PyTensor's ``floatX``, float64 unless you change it. Where the parameters of a
+    The dtype is PyTensor's ``floatX``, float64 unless you change it. If the parameters of a
     distribution are out of range, the log density is -inf for that chain. A model with an operation that has no
     gradient has no score: use `RWM` or another kernel that needs none.
 

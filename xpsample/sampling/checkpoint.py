@@ -239,8 +239,8 @@ class SavedRun:
             lines = differences(self.folder.content["environment"], self.environment)
             if lines:
                 raise CheckpointError(
-                    f"{self.path} was made elsewhere ({'; '.join(lines)}), and steps made here could differ from those "
-                    "made there. Continue there, read what is saved with xpsample.load, or use another path"
+                    f"{self.path} was made on another system ({'; '.join(lines)}), and steps made here could differ. "
+                    "Continue there, read what is saved with xpsample.load, or use another path"
                 )
         if self.keeper.failure is not None:
             raise CheckpointError(f"{self.path} cannot be written to ({self.keeper.failure}): use another path")

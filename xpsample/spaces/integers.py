@@ -20,8 +20,8 @@ from xpsample.spaces.space import Real, Space
 class Integers(Unmapped):
     """Integers from `low` to `high`, such as counts, as floating numbers.
 
-    For many values in an order. If there are few, or their order means nothing, use `Categorical`. Positions in float32
-    hold integers up to 16,777,216.
+    For many values in an order. If there are few, or their order means nothing, use `Categorical`. Values lie within
+    16,777,216 of 0 in float32 and 2**53 in float64, beyond which a dtype lacks some integers.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Integers(Unmapped):
     high : int or sequence of int, optional
         The largest value; none by default.
     shape : int or tuple of int, optional
-        Shape of the variables of a `Model`'s parameter; by default that of the bounds.
+        Shape of the variables of a `Model`'s parameter; by default the number of bounds.
 
     See Also
     --------
@@ -76,19 +76,16 @@ class Integers(Unmapped):
         for bound in (self.low, self.high):
             if isinstance(bound, tuple) and len(bound) != x.shape[-1]:
                 raise PositionError(f"{self!r} has {len(bound)} variables; got positions of shape {tuple(x.shape)}")
-        host = to_host(x)
-        outside = (host != np.round(host)) | (host < np.asarray(self.low))
-        if self.high is not None:
-            outside |= host > np.asarray(self.high)
+        host, (low, high) = to_host(x), self._bounds(xp, x)
+        outside = (host != np.round(host)) | (host < low) | (host > high)
         if np.any(outside):
-            raise PositionError(f"positions must be on {self!r}; got {host[outside][0]:g}")
+            most = 2 / float(xp.finfo(x.dtype).eps)
+            shown = f"{self!r}, and within {most:,.0f} of 0 in {dtype_name(x)}"
+            raise PositionError(f"positions must be on {shown}; got {host[outside][0]:g}")
 
     def bind(self, backend: Backend, x: Array) -> Space:
-        def put(bound: np.ndarray) -> Array:
-            return backend.from_host(bound.astype(dtype_name(x)), x)
-
-        high = math.inf if self.high is None else self.high
-        return replace(self, _low=put(np.asarray(self.low)), _high=put(np.asarray(high)))
+        low, high = (backend.from_host(bound.astype(dtype_name(x)), x) for bound in self._bounds(backend.xp, x))
+        return replace(self, _low=low, _high=high)
 
     def walked(self, xp: Any, x: Array, move: Array, least: Array) -> tuple[Array, Array]:
         """x plus the rounded move, or the nearest bound if that is outside, and which chains are inside.
@@ -107,6 +104,11 @@ class Integers(Unmapped):
     def transformed(self, xp: Any, x: Array, i: int) -> Array:
         y = x + (1, 2, 3, 5)[i]
         return xp.where(y > self._high, self._low, y)
+
+    def _bounds(self, xp: Any, x: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on the host, within the integers that the dtype of x has."""
+        most = 2 / float(xp.finfo(x.dtype).eps)
+        return np.maximum(self.low, -most), np.minimum(math.inf if self.high is None else self.high, most)
 
     @property
     def _sizes(self) -> np.ndarray:

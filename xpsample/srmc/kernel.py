@@ -156,7 +156,7 @@ class SRMC(Kernel[SRMCState, Any]):
     def __check_init__(self) -> None:
         needs = {
             Trait.SAMPLES: "SRMC tilts the target that the chains sample",
-            Trait.EXACT: "the history would take up their noise and the tilt their differences; use the kernel on the "
+            Trait.EXACT: "their noise would enter the history, and their differences the tilt; use the kernel on the "
             "whole data, or SRLD(Minibatch(...), ...)",
             Trait.SEPARATE: "each chain has its own history and target; use a kernel whose chains are "
             "independent, such as RWM",

@@ -33,7 +33,7 @@ class Parametric(AbstractTarget):
     gradient : GradientChoice
         How derivatives that were not given are obtained, in x and in the parameters.
     space : Space
-        Space of the positions, as for `Target`: on ``Real(channels, height, width)`` the functions take images.
+        Space of the positions, as for `Target`: on ``Real(channels, height, width)`` the functions receive images.
     log_density_and_score : callable, optional
         ``(x, parameters)`` to both, where they share work.
 

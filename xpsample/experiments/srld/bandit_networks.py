@@ -31,8 +31,8 @@ class NetworkPolicy:
     """A kernel's chains, one a trial, or a set of particles a trial.
 
     The kernel is on positions (trials, dim), or (trials, particles, dim), where the particles are the samples;
-    otherwise `kept` samples are among those that one is picked of for every context, and there are c = `every` steps
-    between samples. Minibatches have `batch` rows. There are `initial_pulls` of each arm before the first training, and
+    otherwise one of the `kept` samples is picked for every context, and there are c = `every` steps between
+    samples. Minibatches have `batch` rows. There are `initial_pulls` of each arm before the first training, and
     `pause` contexts between trainings; number k has ``c * max(longer - k, 1)`` steps, k = 0, 1, ...
     """
 
