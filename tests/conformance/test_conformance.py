@@ -20,16 +20,17 @@ LEFT = ("ensemble", "ensemble-de", "elliptical", "slice")
 """Those that the first tier leaves out: there they have steps by hand alone."""
 
 
-EVERY = 5
-"""Of the cases that compile for seconds and repeat another one's claim, --full runs every fifth and --release all."""
+EVERY, EVERY_COMPILED = 5, 3
+"""Of cases that repeat another one's claim, --full runs every fifth, and of kernels' first scenarios on JAX in float32,
+which compile for seconds, every third. --release runs all."""
 
 
 def marks(number, name, place):
     """The tier of a scenario on one library in one dtype.
 
     The first scenario of every kernel, and one wrapper of each kind, run in the first tier on NumPy, torch and
-    array-api-strict, and in --full on JAX in its default, float32. Other settings of a kernel and other bases of a
-    wrapper run on NumPy and torch. Of all other cases, --full runs every fifth.
+    array-api-strict, and every third of them in --full on JAX in its default, float32. Other settings of a kernel and
+    other bases of a wrapper run on NumPy and torch. Of all other cases, --full runs every fifth.
     """
     library, dtype = place
     first = name in FIRST
@@ -39,7 +40,7 @@ def marks(number, name, place):
         also = ("torch", "jax") if name in COMPILED_FIRST else ("torch",)
         yield pytest.mark.first_tier(*also) if first else pytest.mark.numpy_first
     on_strict = first and name not in LEFT and dtype == "float64"
-    on_jax = first and (dtype == "float32" or name in COMPILED_FIRST)
+    on_jax = name in COMPILED_FIRST or (first and dtype == "float32" and number % EVERY_COMPILED == 0)
     if not {"array_api_strict": on_strict, "jax": on_jax}.get(library, True) and number % EVERY:
         yield pytest.mark.release
 
