@@ -73,7 +73,7 @@ html_theme_options = {
 }
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-# All of their colours for code have a contrast of 4.5 or more.
+# All of their colors for code have a contrast of 4.5 or more.
 pygments_style, pygments_dark_style = "default", "monokai"
 
 SITE = os.environ.get("READTHEDOCS_CANONICAL_URL")

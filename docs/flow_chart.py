@@ -17,7 +17,7 @@ def choose_figure() -> Any:
         ("a log\ndensity?", "a score alone:\nMALA() with an\nacceptance, ULA()"),
         ("a score?", "RWM()"),
         ("one mode, or\nnear ones?", "distant modes:\nParallelTempering(MALA())"),
-        ("only\ndraws?", "a normalising constant:\nTemperedSMC, AIS"),
+        ("only\ndraws?", "a normalizing constant:\nTemperedSMC, AIS"),
     )
     box = {"boxstyle": "round,pad=0.5", "fc": "none", "lw": 1.2}
     arrow = {"arrowstyle": "->", "color": GREY, "shrinkA": 2, "shrinkB": 2}

@@ -2,7 +2,7 @@
 
 ``python docs/pictures.py`` writes the picture of the README.
 
-Colours and a transparent ground suit light and dark pages.
+Colors and a transparent ground suit light and dark pages.
 """
 
 import warnings

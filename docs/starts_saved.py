@@ -40,7 +40,7 @@ HEIGHTS = 120 + 0.8 * (YEARS - 1990) + np.random.default_rng(0).normal(size=40) 
 
 
 def eight_schools(p: Any) -> Any:
-    """Non-centred: each school's effect is mu + tau z."""
+    """Non-centered: each school's effect is mu + tau z."""
     from array_api_compat import array_namespace
 
     xp = array_namespace(p.mu)

@@ -102,7 +102,7 @@ def model(
     Raises
     ------
     CapabilityError
-        For dropout and batch normalisation in training mode, and for complex parameters.
+        For dropout and batch normalization in training mode, and for complex parameters.
     HyperparameterError
         If a parameter has no prior, or one of another shape.
 
@@ -149,7 +149,7 @@ def model(
 
 
 def start(make: Callable[[Array], Any], chains: int | tuple[int, ...] = 4, *, seed: int) -> dict[str, Array]:
-    """Start positions by the module's own initialisation, drawn anew for each chain.
+    """Start positions by the module's own initialization, drawn anew for each chain.
 
     Parameters
     ----------

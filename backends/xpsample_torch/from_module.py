@@ -103,7 +103,7 @@ def model(
     Raises
     ------
     CapabilityError
-        For dropout and batch normalisation in training mode, complex or uninitialised parameters, and a module that
+        For dropout and batch normalization in training mode, complex or uninitialized parameters, and a module that
         changes its buffers.
     HyperparameterError
         If a parameter has no prior, or one of another shape.
@@ -141,7 +141,7 @@ def model(
 
 
 def start(make: Callable[[], Module], chains: int | tuple[int, ...] = 4, *, seed: int) -> dict[str, torch.Tensor]:
-    """Start positions by the module's own initialisation, drawn anew for each chain.
+    """Start positions by the module's own initialization, drawn anew for each chain.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Optimisers of torch.optim, with their schedulers, as optimisers of xpsample."""
+"""Optimizers of torch.optim, with their schedulers, as optimizers of xpsample."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class OptimState(NamedTuple):
 
 @dataclass(frozen=True)
 class TorchOptimizer:
-    """An optimiser of torch as a pure function of its state; `optimizer` makes it."""
+    """An optimizer of torch as a pure function of its state; `optimizer` makes it."""
 
     factory: Callable[..., Any]
     scheduler: Callable[..., Any] | None = None
@@ -43,7 +43,7 @@ class TorchOptimizer:
         for path, leaf in tree.items(parameters):
             if not isinstance(leaf, torch.Tensor):
                 raise HyperparameterError(
-                    f"optimisers of torch move torch tensors; {path or 'the parameter'} is {given(leaf)}: use those "
+                    f"optimizers of torch move torch tensors; {path or 'the parameter'} is {given(leaf)}: use those "
                     "of xpsample.optimize, or optax for JAX arrays"
                 )
         steps = torch.zeros((), dtype=torch.int64)
@@ -51,18 +51,18 @@ class TorchOptimizer:
         first = self.update(gradients, OptimState(steps, {}, {}), parameters)[1]
         second = self.update(gradients, first, parameters)[1]
         if _shapes(first.tensors) != _shapes(second.tensors) or first.numbers.keys() != second.numbers.keys():
-            raise HyperparameterError("the optimiser keeps more with every step, which the state of a run cannot hold")
+            raise HyperparameterError("the optimizer keeps more with every step, which the state of a run cannot hold")
         return OptimState(steps, *(tree.map(torch.zeros_like, part) for part in first[1:]))
 
     def update(self, gradients: tree.Tree, state: OptimState, parameters: tree.Tree) -> tuple[tree.Tree, OptimState]:
-        """One step of an optimiser that is made anew, put into the state, and left behind."""
+        """One step of an optimizer that is made anew, put into the state, and left behind."""
         named = [(path, leaf.detach().clone()) for path, leaf in tree.items(parameters)]
         optimizer = self.factory(named)
         if not isinstance(optimizer, torch.optim.Optimizer):
-            raise HyperparameterError(f"the factory must give an optimiser of torch; it gave {given(optimizer)}")
+            raise HyperparameterError(f"the factory must give an optimizer of torch; it gave {given(optimizer)}")
         scheduler = None if self.scheduler is None else self.scheduler(optimizer)
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            raise HyperparameterError("ReduceLROnPlateau is stepped with a loss, which an optimiser does not see")
+            raise HyperparameterError("ReduceLROnPlateau is stepped with a loss, which an optimizer does not see")
         if int(state.steps):
             _restore(optimizer, scheduler, named, state)
         for (_, leaf), gradient in zip(named, tree.leaves(gradients), strict=True):
@@ -75,20 +75,20 @@ class TorchOptimizer:
 
 
 def optimizer(factory: Callable[..., Any], scheduler: Callable[..., Any] | None = None) -> TorchOptimizer:
-    """An optimiser of torch, for `fit`, `SOSMC` and `PCD` on torch tensors.
+    """An optimizer of torch, for `fit`, `SOSMC` and `PCD` on torch tensors.
 
-    torch's optimisers change the parameters in place and remember what they need. Here all they remember is part of a
+    torch's optimizers change the parameters in place and remember what they need. Here all they remember is part of a
     run's state, so that checkpoints hold it and a resumed run has the bits of an uninterrupted one.
 
     Parameters
     ----------
     factory : callable
-        ``factory(parameters)`` makes the optimiser; it is called at every step. The parameters are pairs of a name
-        and a tensor, which torch's optimisers take, also in groups:
+        ``factory(parameters)`` makes the optimizer; it is called at every step. The parameters are pairs of a name
+        and a tensor, which torch's optimizers take, also in groups:
         ``partial(torch.optim.AdamW, lr=1e-3)``.
     scheduler : callable, optional
         ``scheduler(optimizer)`` makes the scheduler of the learning rate, which is stepped after every step of the
-        optimiser: ``partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=1000)``.
+        optimizer: ``partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=1000)``.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def optimizer(factory: Callable[..., Any], scheduler: Callable[..., Any] | None 
     ------
     HyperparameterError
         At the start of a run, for parameters of other libraries; for ``ReduceLROnPlateau``, which is stepped with a
-        loss; and for optimisers whose state grows.
+        loss; and for optimizers whose state grows.
 
     Notes
     -----
@@ -124,7 +124,7 @@ def _kept(optimizer: Any, scheduler: Any, named: Named) -> tuple[dict[str, torch
     tensors, numbers = {}, {}
     states = [dict(optimizer.state[leaf]) for _, leaf in named]
     for name in sorted({name for state in states for name, value in state.items() if _children(value)}):
-        raise HyperparameterError(f"the optimiser keeps {name}, which is no tensor and no number, for each parameter")
+        raise HyperparameterError(f"the optimizer keeps {name}, which is no tensor and no number, for each parameter")
     for path, value in _leaves({"states": states, "settings": _settings(optimizer, scheduler)}):
         if isinstance(value, torch.Tensor):
             tensors[path] = value.detach().clone()
@@ -134,7 +134,7 @@ def _kept(optimizer: Any, scheduler: Any, named: Named) -> tuple[dict[str, torch
 
 
 def _restore(optimizer: Any, scheduler: Any, named: Named, state: OptimState) -> None:
-    """Put an optimiser and its scheduler, both new, where a state was."""
+    """Put an optimizer and its scheduler, both new, where a state was."""
     kept: dict[str, Any] = {path: tensor.clone() for path, tensor in state.tensors.items()}
     kept |= {path: number.item() for path, number in state.numbers.items()}
     for i, (_, leaf) in enumerate(named):

@@ -118,7 +118,7 @@ def test_a_geometric_ladder_swaps_less_evenly_on_the_bridge():
 @pytest.mark.slow
 def test_without_swaps_the_modes_are_missed(monkeypatch):
     monkeypatch.setattr(tempering, "swap_log_ratio", lambda betas, density: density[1:] * 0.0 - np.inf)
-    with pytest.warns(ConvergenceWarning, match="neighbours on the ladder of 18 temperatures reject 100%"):
+    with pytest.warns(ConvergenceWarning, match="neighbors on the ladder of 18 temperatures reject 100%"):
         trace, shares, errors = run_on_modes(xps.ParallelTempering(xps.MALA()), draws=400)
     assert np.any(np.abs(shares - WEIGHTS) > 4.5 * errors)
     assert np.all(trace.state.round_trips == 0)

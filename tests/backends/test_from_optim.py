@@ -145,7 +145,7 @@ class Listing(torch.optim.SGD):
         (torch.optim.LBFGS, None, FunctionError, "closure"),
         (Growing, None, HyperparameterError, "keeps more with every step"),
         (Listing, None, HyperparameterError, "keeps history"),
-        (lambda named: named, None, HyperparameterError, "must give an optimiser of torch"),
+        (lambda named: named, None, HyperparameterError, "must give an optimizer of torch"),
     ],
 )
 def test_optimisers_that_are_no_function_of_their_state(factory, scheduler, error, message):
@@ -168,7 +168,7 @@ def test_what_is_no_factory():
 
 
 def test_arrays_of_other_libraries_are_refused():
-    with pytest.raises(HyperparameterError, match="optimisers of torch move torch tensors; 0/weight is an array"):
+    with pytest.raises(HyperparameterError, match="optimizers of torch move torch tensors; 0/weight is an array"):
         fit(
             Denoising(0.5),
             init_score_network(2, 4, seed=0),

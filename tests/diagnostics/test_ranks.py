@@ -1,4 +1,4 @@
-"""Rank-normalised ESS and R-hat, and nested R-hat of many short chains."""
+"""Rank-normalized ESS and R-hat, and nested R-hat of many short chains."""
 
 from statistics import NormalDist
 

@@ -72,7 +72,7 @@ def test_summary_agrees_with_arviz():
     trace = make_trace()
     summary = trace.summary(by=())
     draws = trace.draws.reshape(200, 6, 2).astype(np.float64)
-    assert summary.method == "rank-normalised, split R-hat"
+    assert summary.method == "rank-normalized, split R-hat"
     np.testing.assert_allclose(summary.mean, draws.mean(axis=(0, 1)))
     np.testing.assert_allclose(summary.sd, draws.std(axis=(0, 1), ddof=1))
     np.testing.assert_allclose(summary.mcse, mcse_mean(draws))
@@ -123,7 +123,7 @@ def test_summary_text():
     assert [line.split()[0] for line in lines[1:3]] == ["slope", "intercept"]
     assert len({len(line) for line in lines[:3]}) == 1
     assert lines[3] == "200 draws of 6 chains"
-    assert lines[4] == "ESS and R-hat: rank-normalised, split R-hat"
+    assert lines[4] == "ESS and R-hat: rank-normalized, split R-hat"
     assert lines[5].startswith("acceptance probability 0.3")
     assert lines[6] == "divergences: 6 in 2400 steps"
     assert lines[7] == "evaluations per step and chain: 1 log_density, 2.5 score, 0 hvp"

@@ -15,7 +15,7 @@ FROZEN = 0.7
 """Share of the warm-up after which the ladder stays as it is, so that the base kernel settles on it."""
 
 LEAST_REJECTION = 1e-3
-"""Mean rejection probabilities below count as this, so that every two neighbours are some way apart."""
+"""Mean rejection probabilities below count as this, so that every two neighbors are some way apart."""
 
 STARTING_SHARE = 0.02
 """Weight of the initial ladder in each later ladder. It keeps rungs apart where the rejection jumps."""
@@ -29,7 +29,7 @@ class Rounds(NamedTuple):
     """The memory of the rule.
 
     ``betas`` (rungs,) is the ladder in use, ``start`` (rungs,) the first one; ``rejected`` (rungs - 1,) is the sum over
-    the steps of this round, ``seen`` of them (0-d), of the mean rejection probabilities of swaps between neighbours.
+    the steps of this round, ``seen`` of them (0-d), of the mean rejection probabilities of swaps between neighbors.
     """
 
     betas: Array
@@ -39,9 +39,9 @@ class Rounds(NamedTuple):
 
 
 class Ladder(Rule, eq=True):
-    """Inverse temperatures between which all neighbours swap equally often.
+    """Inverse temperatures between which all neighbors swap equally often.
 
-    The rejection probabilities of swaps between neighbours add up to a nearly fixed number, the global communication
+    The rejection probabilities of swaps between neighbors add up to a nearly fixed number, the global communication
     barrier, whatever the rungs in between. The ladder begins geometric. At the end of a round, its rungs are set to
     equal parts of the barrier that was measured in this round (linear between rungs). Each round is twice as long as
     the one before; all chains of a run are pooled, of all groups, since a run has one ladder.
@@ -123,7 +123,7 @@ def equal_parts(xp: Any, betas: Array, rejected: Array) -> Array:
     betas : array, shape (rungs,)
         Decreasing.
     rejected : array, shape (rungs - 1,)
-        Positive mean rejection probabilities of neighbours.
+        Positive mean rejection probabilities of neighbors.
 
     Returns
     -------
@@ -131,6 +131,6 @@ def equal_parts(xp: Any, betas: Array, rejected: Array) -> Array:
     """
     barrier = xp.cumulative_sum(rejected, axis=0)
     parts = barrier[-1] * xp.cumulative_sum(xp.ones_like(rejected), axis=0) / rejected.shape[0]
-    # How much of each gap between neighbours lies above each of the new rungs.
+    # How much of each gap between neighbors lies above each of the new rungs.
     shares = xp.clip((parts[:-1, None] - (barrier - rejected)) / rejected, min=0.0, max=1.0)
     return betas[0] - xp.sum(shares * (betas[:-1] - betas[1:]), axis=-1)

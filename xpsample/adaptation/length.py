@@ -38,7 +38,7 @@ class Lengths(NamedTuple):
     """The memory of the rule, each ``(*groups, 1)``, but ``mean``, of the positions, ``(*groups, 1, dim)``.
 
     ``log_length``, in use; ``average`` of it over the last fifth; ``criterion`` and ``square``, running means of the
-    criterion and of the square of its normalised gradient; ``begun``, whether a first step size is found.
+    criterion and of the square of its normalized gradient; ``begun``, whether a first step size is found.
     """
 
     log_length: Array

@@ -56,7 +56,7 @@ class LastDraws(NamedTuple):
 class LowRankMetric(Rule, eq=True):
     """A diagonal metric and the few directions in which it is far off: for many coordinates with few correlations.
 
-    In units of the diagonal, standardised draws x and their scores s have ``s = -x`` where the target is a standard
+    In units of the diagonal, standardized draws x and their scores s have ``s = -x`` where the target is a standard
     Gaussian. The directions are the principal ones of ``x + s``, whose mean square is the Fisher divergence that the
     diagonal leaves. Their variances come from the geometric mean of the covariance of the draws and the inverse
     covariance of the scores; directions whose variance is within [1 / 2, 2] are not scaled. The diagonal is

@@ -159,7 +159,7 @@ class Metric(FollowingRule, eq=True):
 class DiagonalMetric(Metric, eq=True):
     """A diagonal metric: a scale for each coordinate, in two overlapping windows.
 
-    With scores the variance is ``sqrt(var x / var score)``, which minimises the Fisher divergence to a Gaussian and
+    With scores the variance is ``sqrt(var x / var score)``, which minimizes the Fisher divergence to a Gaussian and
     is right for a Gaussian after few draws, wherever they are [1]_; without, it is ``var x``. Start positions
     count. An estimate of n draws gets the weight n / (n + 5), a variance of 1 the rest, as logarithms.
 
@@ -211,7 +211,7 @@ class DiagonalMetric(Metric, eq=True):
 class DenseMetric(Metric, eq=True):
     """A full matrix, for targets whose correlations slow a diagonal one down.
 
-    With scores it is the matrix S with ``S cov(score) S = cov(x)``, which minimises the Fisher divergence to a
+    With scores it is the matrix S with ``S cov(score) S = cov(x)``, which minimizes the Fisher divergence to a
     Gaussian; without, cov(x). Correlations of n draws get the weight n / (n + 5), or n / (n + 5 + dim) without scores,
     correlations of the identity the rest. It therefore needs many draws: a few times the dimension, over all chains of
     a group. Every estimate costs some times dim^3 operations; one is made in every tenth step.

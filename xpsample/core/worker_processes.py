@@ -88,7 +88,7 @@ def _end_with_parent(process: int) -> None:
 def in_parallel(
     executor: Executor, f: Callable[..., Any], positions: Sequence[Tree], data: tuple[Any, ...]
 ) -> Iterator[Any]:
-    """Return a function's value for each position, in order. If one call fails, pending calls are cancelled."""
+    """Return a function's value for each position, in order. If one call fails, pending calls are canceled."""
     check_forks(executor)
     try:
         to_host(tree.leaves(positions[0])[0])

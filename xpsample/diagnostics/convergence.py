@@ -87,7 +87,7 @@ def chain_ess(draws: Array) -> Array:
 
 @whole
 def split_rhat(draws: Array) -> Array:
-    """Split R-hat, not rank-normalised: the factor by which a longer run might still narrow the draws.
+    """Split R-hat, not rank-normalized: the factor by which a longer run might still narrow the draws.
 
     Parameters
     ----------
@@ -161,14 +161,14 @@ def mcse_mean(draws: Array) -> Array:
 
 
 class _Scaled(NamedTuple):
-    values: Array  # (draw, chain, dim): centred, in units of the range; 0 where not valid
+    values: Array  # (draw, chain, dim): centered, in units of the range; 0 where not valid
     unit: Array  # (dim,): the range
     valid: Array  # (dim,): finite and not constant
     nan: Array  # (dim,): the answer where not valid
 
 
 def _scaled(xp: Any, draws: Array) -> _Scaled:
-    """Draws with one chain axis, centred and scaled, so that sums keep their digits and no square overflows."""
+    """Draws with one chain axis, centered and scaled, so that sums keep their digits and no square overflows."""
     if not xp.isdtype(draws.dtype, "real floating"):
         raise TypeError(f"draws must be of a real floating dtype, not {draws.dtype}")
     if draws.ndim < 2:
@@ -242,7 +242,7 @@ class Mixing(NamedTuple):
 def mixing(draws: np.ndarray, of_all_chains: np.ndarray | None = None, walkers: int = 1) -> Mixing:
     """Mixing of chains, from draws (draw, chain, dim) or, for R-hat, from some draws `of_all_chains`.
 
-    R-hat is the rank-normalised split R-hat, the larger one of the draws' and of their distances from the median, or
+    R-hat is the rank-normalized split R-hat, the larger one of the draws' and of their distances from the median, or
     `nested_rhat` of both with 32 chains or more. Each `walkers` consecutive chains are an ensemble, which counts
     as one chain: see `ensemble_ess`.
     """

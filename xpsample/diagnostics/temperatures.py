@@ -32,7 +32,7 @@ def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> li
         advice = "leave betas out, or give Ladder(...), to have them tuned"
         if total > MOST_REJECTED * (rungs - 1):  # the barrier may be far above what so few rungs can show
             advice = f"use {2 * rungs} rungs or more, such as by Ladder(rungs={2 * rungs})"
-        what = f"neighbours on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst"
+        what = f"neighbors on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst"
         found.append(Finding("ladder", what, worst, advice))
     if (trips := float(np.mean(round_trips))) < 1:
         what = f"{trips:.2g} round trips of a chain between the ends of the ladder in {steps} steps"

@@ -25,7 +25,7 @@ PAPERS = {
     "": "without a paper",
     "HiSS": "HiSS: hyperbolic secant-squared Gibbs sampling",
     "Score-MH": "Score-MH: score-based Metropolis-Hastings",
-    "SOSMC": "SOSMC: stochastic optimisation via sequential Monte Carlo",
+    "SOSMC": "SOSMC: stochastic optimization via sequential Monte Carlo",
     "SRLD": "SRLD: Stein self-repulsive dynamics",
     "SRMC": "SRMC: score-repellent Monte Carlo",
 }

@@ -1,4 +1,4 @@
-"""Digits for experiments on images: MNIST in [-1, 1], and a classifier by nearest neighbours."""
+"""Digits for experiments on images: MNIST in [-1, 1], and a classifier by nearest neighbors."""
 
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ def load_digits() -> tuple[Digits, Digits]:
 
 
 def classify(x: np.ndarray, known: Digits, neighbours: int = 5) -> Classified:
-    """Classify images (..., 784), background -1 and ink 1, by a vote of their nearest neighbours in Euclidean distance.
+    """Classify images (..., 784), background -1 and ink 1, by a vote of their nearest neighbors in Euclidean distance.
 
     Among the images `known` so many vote; of classes with equal votes the smallest digit wins.
     """

@@ -18,7 +18,7 @@ from xpsample.zoo.networks import swish
 
 SIDE = 28
 PADDINGS = (4, 1, 1, 1)
-"""Zeros around the input of each convolution; 0 is mid-grey."""
+"""Zeros around the input of each convolution; 0 is mid-gray."""
 
 
 class Layer(NamedTuple):

@@ -54,7 +54,7 @@ def minorization(
         - \frac{g D}2 - \frac{3 \Delta}\eta .
 
     The proposal from x to x' has at least the share ``exp(U(x') / 2)``, up to
-    ``exp(-(1 / (2 alpha) - m / 4) D^2 - Delta / eta)``. The ratio of its acceptance loses the same for the normalisers,
+    ``exp(-(1 / (2 alpha) - m / 4) D^2 - Delta / eta)``. The ratio of its acceptance loses the same for the normalizers,
     Delta / eta for the noise and ``(M - m) D^2 / 4`` for the part of U that the gradients at both ends miss. The
     remainder, ``exp((U(x') - U(x)) / 2)``, is at least its value for the largest U, which the gradient bounds.
 

@@ -104,7 +104,7 @@ def smoothed_log_density(
     states : array, shape (states, dim)
         All states, as returned by ``space.states(dim)``.
     log_weights : array, shape (states,)
-        Their log densities, which need not be normalised.
+        Their log densities, which need not be normalized.
     scale : float or array, shape (...)
         eta, in units of the states.
     smoothing : Smoothing
@@ -113,7 +113,7 @@ def smoothed_log_density(
     Returns
     -------
     array, shape (...)
-        Normalised: its exponential integrates to 1.
+        Normalized: its exponential integrates to 1.
 
     Raises
     ------

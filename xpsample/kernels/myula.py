@@ -48,8 +48,8 @@ class MYULA(Kernel[ULAState, Info]):
     See Also
     --------
     ULA : For smooth densities.
-    IsotropicTV : A regulariser.
-    L1 : A regulariser.
+    IsotropicTV : A regularizer.
+    L1 : A regularizer.
 
     Examples
     --------

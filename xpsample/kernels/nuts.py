@@ -1,4 +1,4 @@
-"""The no-U-turn sampler (Hoffman & Gelman 2014), multinomial and with the generalised criterion (Betancourt 2017)."""
+"""The no-U-turn sampler (Hoffman & Gelman 2014), multinomial and with the generalized criterion (Betancourt 2017)."""
 
 from __future__ import annotations  # since torch.compile of torch 2.6 reads no generic ones
 

@@ -50,7 +50,7 @@ def _check_betas(name: str, value: Any) -> tuple[float, ...]:
 
 
 class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
-    """One chain on each rung of a ladder pi^beta, and swaps between neighbours; the draws are the cold rung's.
+    """One chain on each rung of a ladder pi^beta, and swaps between neighbors; the draws are the cold rung's.
 
     Every `every` steps, rungs k and k + 1 swap positions with probability
     ``min(1, exp((beta_k - beta_{k+1}) (log pi(x_{k+1}) - log pi(x_k))))``, for all even k or all odd k in turn. The
@@ -183,7 +183,7 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
 
 
 def swap_log_ratio(betas: Array, log_density: Array) -> Array:
-    """Log of the Metropolis ratio of a swap of neighbours, (rungs - 1, *chains).
+    """Log of the Metropolis ratio of a swap of neighbors, (rungs - 1, *chains).
 
     Takes inverse temperatures (rungs, 1, ...), and log densities (rungs, *chains) that are not tempered; on a bridge,
     minus the log density of its initial target.
@@ -194,7 +194,7 @@ def swap_log_ratio(betas: Array, log_density: Array) -> Array:
 def exchange(xp: Any, swap: Array, values: tree.Tree) -> tree.Tree:
     """Rungs k and k + 1 of leaves ``(rungs, *chains, ...)`` exchanged where ``swap[k]``, (rungs - 1, *chains), holds.
 
-    No two neighbouring pairs may swap at once.
+    No two neighboring pairs may swap at once.
     """
     none = xp.zeros_like(swap[:1, ...])
     above = tree.map(lambda a: xp.concat([a[1:, ...], a[-1:, ...]]), values)

@@ -26,7 +26,7 @@ class TemperingState(NamedTuple):
     betas : array, shape (rungs, 1, ...)
         The ladder.
     swap_rates : array, shape (rungs - 1, *chains)
-        Mean acceptance probabilities of the swaps between neighbours.
+        Mean acceptance probabilities of the swaps between neighbors.
     came_from : array of int, shape (rungs, *chains)
         End of the ladder that each position visited last; 0 before it has been at the cold end. It moves with swaps.
     round_trips : array of int, shape (*chains)

@@ -127,7 +127,7 @@ def squared_ksd(x: Array, score: Array, kernel: PairKernel | None = None, unbias
 def fisher_divergence(score: Array, other: Array) -> Array:
     """The Fisher divergence of one distribution from another, by their scores at draws of the first.
 
-    It is the mean of ``|score - other|^2``: what score matching minimises (Hyvarinen 2005; Definition 1 of Score-MH).
+    It is the mean of ``|score - other|^2``: what score matching minimizes (Hyvarinen 2005; Definition 1 of Score-MH).
     It sees no weights of distant modes, since scores do not either.
 
     Parameters

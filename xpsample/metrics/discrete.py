@@ -124,7 +124,7 @@ def tour_diversity(tours: Array, up_to_symmetry: bool = False) -> TourDiversity:
     tours : array, shape (..., n)
         Cities 0 .. n - 1 in order.
     up_to_symmetry : bool
-        Rotate every tour first to begin at city 0, followed by the smaller of its neighbours (`canonical_tours`), and
+        Rotate every tour first to begin at city 0, followed by the smaller of its neighbors (`canonical_tours`), and
         ignore the direction of edges.
 
     Raises
@@ -157,7 +157,7 @@ def tour_diversity(tours: Array, up_to_symmetry: bool = False) -> TourDiversity:
 
 
 def canonical_tours(tours: Array) -> np.ndarray:
-    """Rotate tours (..., n) to begin at city 0, followed by the smaller of its two neighbours, on the host."""
+    """Rotate tours (..., n) to begin at city 0, followed by the smaller of its two neighbors, on the host."""
     host = np.asarray(to_host(tours)).astype(np.int64)
     n = host.shape[-1]
     start = np.argmax(host == 0, axis=-1)[..., None]

@@ -1,4 +1,4 @@
-"""Annealed importance sampling (Neal 2001): normalising constants, from draws that a kernel anneals."""
+"""Annealed importance sampling (Neal 2001): normalizing constants, from draws that a kernel anneals."""
 
 import math
 from dataclasses import field, replace
@@ -62,7 +62,7 @@ class AIS(Piloted):
 
     Step n adds ``(beta_{n+1} - beta_n) (log f_1(x) - log f_0(x))`` to the log weight. Then the base kernel makes one
     step on ``f_0^(1 - beta) f_1^beta`` at beta_{n+1}. After ``len(betas) - 1`` steps the weighted draws are of the
-    target, and the mean weight estimates the ratio of the normalising constants (`log_normalizer`). Further steps leave
+    target, and the mean weight estimates the ratio of the normalizing constants (`log_normalizer`). Further steps leave
     the weights unchanged.
 
     For a `Bridge`, f_0 is the initial target's density, and the start positions must be independent draws from it. For
@@ -161,7 +161,7 @@ class AIS(Piloted):
 
 
 def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> LogNormalizer:
-    """The target's log normalising constant from the log weights of independent chains.
+    """The target's log normalizing constant from the log weights of independent chains.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Evidence from parallel tempering: the normalising constant along the ladder, with its error.
+"""Evidence from parallel tempering: the normalizing constant along the ladder, with its error.
 
 Sources: Xie, Lewis, Fan, Kuo & Chen (2011) for stepping stones; Gelman & Meng (1998) for thermodynamic integration,
 with the correction to the trapezoidal rule of Friel, Hurn & Wyse (2014).
@@ -84,7 +84,7 @@ class Rungs(Recorder, eq=True):
 
 
 class TemperingLogNormalizer(NamedTuple):
-    """The same log normalising constant by two estimates, each a `LogNormalizer` of arrays (*groups).
+    """The same log normalizing constant by two estimates, each a `LogNormalizer` of arrays (*groups).
 
     ``weight_ess`` is the smallest effective sample size of the stepping stones' weights, as if draws were independent.
     """
@@ -94,7 +94,7 @@ class TemperingLogNormalizer(NamedTuple):
 
 
 def tempering_log_normalizer(trace: Trace, initial_log_normalizer: float = 0.0) -> TemperingLogNormalizer:
-    """The target's log normalising constant, its evidence, from a run of parallel tempering down to beta = 0.
+    """The target's log normalizing constant, its evidence, from a run of parallel tempering down to beta = 0.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _along_the_ladder(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     betas = to_host(found.betas).astype(np.float64)
     if betas[-1] != 0:
         raise HyperparameterError(
-            f"the ladder of the run ends in {betas[-1]:.3g}, where no normalising constant is known: temper a Bridge, "
+            f"the ladder of the run ends in {betas[-1]:.3g}, where no normalizing constant is known: temper a Bridge, "
             "or on a finite space, by Ladder(hottest=0)"
         )
     rows = found.log_density

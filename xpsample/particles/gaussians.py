@@ -122,7 +122,7 @@ class Approximation:
 
     @property
     def log_normalizer(self) -> LogNormalizer:
-        """The log normalising constant of the target, by the mean weight: as `xpsample.log_normalizer` gives it."""
+        """The log normalizing constant of the target, by the mean weight: as `xpsample.log_normalizer` gives it."""
         return log_normalizer(self.log_weights)
 
     @property

@@ -31,7 +31,7 @@ from xpsample.targets.prepared import PreparedTarget
 
 
 class PCDState(NamedTuple):
-    """Buffer of positions, (buffer, dim), as ``point``; parameters; state of the optimiser; loss of the last update."""
+    """Buffer of positions, (buffer, dim), as ``point``; parameters; state of the optimizer; loss of the last update."""
 
     point: Point
     parameters: tree.Tree
@@ -49,7 +49,7 @@ class PCD(Kernel[PCDState, Info]):
 
     The positions are the replay buffer, (buffer, dim). An update takes a random block of it, replaces some of its
     positions by uniform draws from the box, makes ``steps`` steps of ULA clamped to the box (Eq. 34) and writes the
-    block back. The parameters descend along the gradient of ``mean U(data) - mean U(block)`` with the regularisation of
+    block back. The parameters descend along the gradient of ``mean U(data) - mean U(block)`` with the regularization of
     Eq. 33. The paper draws single positions of the buffer; a block has no position twice.
 
     Parameters

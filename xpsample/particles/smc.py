@@ -243,7 +243,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
 
 
 def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: float = 0.0) -> LogNormalizer:
-    """The target's log normalising constant from the particles of each run, after the last temperature.
+    """The target's log normalizing constant from the particles of each run, after the last temperature.
 
     Parameters
     ----------

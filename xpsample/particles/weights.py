@@ -1,4 +1,4 @@
-"""Weights of particles, kept as logarithms: normalised, with their effective sample size and the log normaliser."""
+"""Weights of particles, kept as logarithms: normalized, with their effective sample size and the log normalizer."""
 
 import math
 from typing import Any, NamedTuple

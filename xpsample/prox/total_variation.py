@@ -83,7 +83,7 @@ class IsotropicTV(TotalVariation):
         (height, width).
     iterations : int
         Iterations of the dual ascent. The gap falls as 1 / iterations^2. A few are enough if the scale is small against
-        the differences of neighbours.
+        the differences of neighbors.
 
     See Also
     --------

@@ -48,10 +48,10 @@ class Until(FrozenDataclass, eq=True):
     Notes
     -----
     ESS and R-hat refer to the worst coordinates, as in `Trace.diagnose`, and of the worst group. An ESS
-    that is waited for is one that chance favours: where the last digit counts, ask for more than is needed.
+    that is waited for is one that chance favors: where the last digit counts, ask for more than is needed.
 
     Without `Draws` they come from `Moments` and `BatchMeans`: the ESS of the mean, by batch means, from ten batches
-    on, and an R-hat of whole chains, neither split nor rank-normalised, which does not see chains that drift together.
+    on, and an R-hat of whole chains, neither split nor rank-normalized, which does not see chains that drift together.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The losses that `fit` minimises."""
+"""The losses that `fit` minimizes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

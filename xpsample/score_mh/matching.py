@@ -121,7 +121,7 @@ class AnnealedDenoising(TrainingLoss, FrozenDataclass, eq=True):
 
 
 def geometric_noise_levels(largest: float, smallest: float, levels: int) -> tuple[float, ...]:
-    """Noise levels from the largest to the smallest, with the same ratio between all neighbours."""
+    """Noise levels from the largest to the smallest, with the same ratio between all neighbors."""
     levels, smallest = check_count("levels", levels, 1, 2**20), check_number("smallest", smallest, 0)
     largest = check_number("largest", largest, smallest, closed=True)
     return tuple(np.geomspace(largest, smallest, levels).tolist())

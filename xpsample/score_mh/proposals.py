@@ -126,7 +126,7 @@ class LangevinProposal(Proposal, FrozenDataclass):
 
 
 class CrankNicolson(Proposal, FrozenDataclass):
-    """``x' = sqrt(1 - beta^2) x + beta xi``, as `PCN` proposes with the reference N(0, I): standardise the data.
+    """``x' = sqrt(1 - beta^2) x + beta xi``, as `PCN` proposes with the reference N(0, I): standardize the data.
 
     Parameters
     ----------

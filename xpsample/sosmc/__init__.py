@@ -1,4 +1,4 @@
-"""Stochastic optimisation via sequential Monte Carlo, with the parts of particle methods that it takes."""
+"""Stochastic optimization via sequential Monte Carlo, with the parts of particle methods that it takes."""
 
 from xpsample.optimize.optimizers import SGD as SGD
 from xpsample.optimize.optimizers import Adam as Adam

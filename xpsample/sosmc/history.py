@@ -1,4 +1,4 @@
-"""The course of an optimisation: parameters, weights and means under them, row by row."""
+"""The course of an optimization: parameters, weights and means under them, row by row."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar

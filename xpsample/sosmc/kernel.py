@@ -1,4 +1,4 @@
-"""Stochastic optimisation via sequential Monte Carlo: one outer iteration as one pure step.
+"""Stochastic optimization via sequential Monte Carlo: one outer iteration as one pure step.
 
 Source: Cuin, Carbone, Tang & Akyildiz, "Efficient stochastic optimisation via sequential Monte Carlo" (2026),
 Algorithm 1, App. A and Remark 4.
@@ -72,9 +72,9 @@ class Adaptation(FrozenDataclass, eq=True):
 class SOSMCState(NamedTuple):
     """Weighted particles of pi_theta at the current parameters theta, and what the next iteration needs.
 
-    ``base`` is the move's state; its point is under ``parameters``. ``optimizer`` is the optimiser's state.
+    ``base`` is the move's state; its point is under ``parameters``. ``optimizer`` is the optimizer's state.
     ``resampled`` (*runs) tells whether the last iteration resampled. ``step_size`` (*runs, 1) of the move and ``rate``
-    (*runs), the factor of the optimiser's updates, are None unless they are adapted.
+    (*runs), the factor of the optimizer's updates, are None unless they are adapted.
     """
 
     base: Any
@@ -112,9 +112,9 @@ def _as_move(name: str, value: Any) -> Move[Any]:
 
 
 class SOSMC(Kernel[SOSMCState, Info]):
-    """Minimises a loss whose gradient is an expectation over pi_theta, with weighted particles that follow theta.
+    """Minimizes a loss whose gradient is an expectation over pi_theta, with weighted particles that follow theta.
 
-    An iteration takes the gradient from the weighted particles and makes a step of the optimiser. It resamples the
+    An iteration takes the gradient from the weighted particles and makes a step of the optimizer. It resamples the
     particles if the effective sample size of their weights is at most ``threshold`` times their number, moves them, and
     multiplies their weights by the incremental ones. This is Algorithm 1, begun at its line 13: between iterations the
     particles are weighted for the parameters of the state. With a `Reversible` move, particles are weighted before they
@@ -126,12 +126,12 @@ class SOSMC(Kernel[SOSMCState, Info]):
     Parameters
     ----------
     loss : Loss or callable
-        What is minimised; a function ``h(x, parameters)`` is made an `Expectation`.
+        What is minimized; a function ``h(x, parameters)`` is made an `Expectation`.
     move : Move or Kernel
         How particles follow. A kernel is made `Reversible`.
     optimizer : Optimizer
         `SGD`, `Adam`, `Clipped`, `Averaged`, or another with ``init`` and ``update`` for the library's arrays, such as
-        an optax optimiser for JAX or one of `from_optim` for torch.
+        an optax optimizer for JAX or one of `from_optim` for torch.
     threshold : float
         tau, in [0, 1]; 0 never resamples, 1 always does.
     resampling : Resampling

@@ -110,7 +110,7 @@ class RewardForwardKL(Loss):
     reward : callable
         ``(*chains, dim) -> (*chains)``; need not be differentiable.
     beta : float
-        Strength of the regularisation, at least 0, in units of the reward.
+        Strength of the regularization, at least 0, in units of the reward.
     reference : Batches, optional
         Draws of pi_ref; needed unless beta is 0.
     """
@@ -148,7 +148,7 @@ class RewardReverseKL(Loss):
     reward : callable
         ``(*chains, dim) -> (*chains)``; need not be differentiable.
     beta : float or array, shape (*runs, 1)
-        Strength of the regularisation, at least 0, in units of the reward.
+        Strength of the regularization, at least 0, in units of the reward.
     reference : tree of arrays, optional
         Parameters of pi_0, in the library and dtype of the particles; by default the family's initial parameters.
     """

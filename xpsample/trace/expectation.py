@@ -128,7 +128,7 @@ def expectation(trace: Trace, function: Callable[[Any], Any]) -> Expectation:
     -----
     Mira, Solgi and Imparato, Statistics and Computing 23 (2013) 653-662: for a polynomial P the mean of
     ``laplacian P + grad P . score`` is 0. The orders are 1, 2 without mixed terms, and 2, as long as there are no more
-    than 1,000 coefficients; those are regularised as by South, Oates, Mira and Drovandi, Bayesian Analysis (2022).
+    than 1,000 coefficients; those are regularized as by South, Oates, Mira and Drovandi, Bayesian Analysis (2022).
     The choice minimizes the variance of the means of stretches of about ``sqrt(draws)`` draws. With more than 10,000
     draws, some are used for the fit.
 

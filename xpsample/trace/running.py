@@ -21,7 +21,7 @@ class Running(NamedTuple):
 
     ``mean``, ``sd`` and ``mcse`` are of all chains of a group, (*groups, dim); the figures' own sd is within chains.
     An ensemble is one chain, with the draws of all its walkers. The ESS refers to the
-    mean, and there is none of the tails. R-hat compares whole chains, neither split nor rank-normalised: Gelman and
+    mean, and there is none of the tails. R-hat compares whole chains, neither split nor rank-normalized: Gelman and
     Rubin, Statistical Science 7 (1992) 457-472.
     """
 

@@ -46,7 +46,7 @@ class Summary:
         Ends of the interval: quantiles of the draws. Those of an angle are quantiles of its difference from the mean,
         plus the mean. nan for a run that keeps no draws.
     ess_bulk, ess_tail : numpy.ndarray, shape (*groups, dim)
-        Rank-normalised effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws;
+        Rank-normalized effective sample sizes of the bulk and of the 5 % and 95 % tails (the smaller one), in draws;
         nan for a coordinate in which no chain moves or that is not finite, and for fewer than ten draws. For a run that
         keeps no draws they are from `Moments` and `BatchMeans`: the ESS of the mean, and none of the tails.
     rhat : numpy.ndarray, shape (*groups, dim)
@@ -257,7 +257,7 @@ def summarize(
         ess_bulk=of_groups(np.where(no_ess, np.nan, bulk)),
         ess_tail=of_groups(np.where(no_ess, np.nan, tail)),
         rhat=of_groups(np.where(stuck, np.inf, rhat)),
-        method=f"rank-normalised, {kind} R-hat{', each ensemble as one chain' if walkers > 1 else ''}",
+        method=f"rank-normalized, {kind} R-hat{', each ensemble as one chain' if walkers > 1 else ''}",
         draws=n,
         chains=chains,
         run_statistics=run_statistics,

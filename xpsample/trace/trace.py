@@ -128,7 +128,7 @@ class Trace(Content):
         -----
         A run that keeps `Moments` and no draws has a summary of these, with an ESS where it keeps `BatchMeans`, too.
 
-        ESS and R-hat are rank-normalised: Vehtari et al., Bayesian Analysis 16 (2021) 667-718. With 32 or more chains,
+        ESS and R-hat are rank-normalized: Vehtari et al., Bayesian Analysis 16 (2021) 667-718. With 32 or more chains,
         nested R-hat is used: Margossian et al., Bayesian Analysis (2024). On a discrete space whose variables have more
         than two states, each state has a row, of its indicator.
         """

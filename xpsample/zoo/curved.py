@@ -78,7 +78,7 @@ FUNNEL_SD = 3.0
 
 
 def funnel(dim: int = 10) -> Target:
-    """x_1 ~ N(0, 9) and x_2, ..., x_dim ~ N(0, exp(x_1)), normalised; score and hvp given.
+    """x_1 ~ N(0, 9) and x_2, ..., x_dim ~ N(0, exp(x_1)), normalized; score and hvp given.
 
     No step size suits it everywhere: the neck at low x_1 is narrower than any step that crosses the mouth. A warm-up
     that reports no trouble on it has missed the neck.
@@ -143,7 +143,7 @@ ROSENBROCK_VARIANCE = 0.1
 
 
 def rosenbrock(pairs: int = 18) -> Target:
-    """u_i ~ N(1, 1) and v_i ~ N(u_i^2, 0.1), normalised; positions are all u, then all v. Score and hvp given.
+    """u_i ~ N(1, 1) and v_i ~ N(u_i^2, 0.1), normalized; positions are all u, then all v. Score and hvp given.
 
     Parameters
     ----------

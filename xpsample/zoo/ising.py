@@ -154,7 +154,7 @@ def ising_couplings(
 def cross_diagonal(sites: int = 9, strength: float = 10.0) -> np.ndarray:
     """The couplings of the HiSS paper's small Ising model: `strength` on both diagonals, (sites, sites).
 
-    Every site is coupled with the opposite one; the centre is free. With 9 sites, strength 10 and a field of 0.1
+    Every site is coupled with the opposite one; the center is free. With 9 sites, strength 10 and a field of 0.1
     (`ising_couplings`), 32 of the 512 states have nearly all of the mass.
     """
     identity = np.eye(sites)
@@ -370,7 +370,7 @@ class _Potts:
         return self._gains(index, self.coupling * around + data["field"][i, ...], data)
 
     def _pulls(self, blocks: Array) -> Array:
-        """The pull of all neighbours on every state of every site, in the shape of `blocks`."""
+        """The pull of all neighbors on every state of every site, in the shape of `blocks`."""
         xp = array_namespace(blocks)
         by_state = neighbour_sum(xp.moveaxis(blocks, -1, -2), self.shape, self.periodic)
         return self.coupling * xp.moveaxis(by_state, -2, -1)

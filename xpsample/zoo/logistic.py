@@ -92,7 +92,7 @@ class BreastCancer(NamedTuple):
     """Wisconsin Diagnostic Breast Cancer data, split into training and held-out rows.
 
     ``train_features`` and ``test_features`` have shape (rows, 31): a column of ones, then the 30 measurements,
-    standardised by mean and standard deviation of the training rows. Labels are 1 for malignant, 0 for benign.
+    standardized by mean and standard deviation of the training rows. Labels are 1 for malignant, 0 for benign.
     ``names`` names the 31 coefficients.
     """
 
@@ -106,7 +106,7 @@ class BreastCancer(NamedTuple):
 def load_breast_cancer() -> BreastCancer:
     """Read the data that come with the package: 569 rows, of which a fixed random fifth (114) is held out.
 
-    Source and licence are in the head of ``xpsample/zoo/files/wdbc.csv`` (Wolberg, Street and Mangasarian,
+    Source and license are in the head of ``xpsample/zoo/files/wdbc.csv`` (Wolberg, Street and Mangasarian,
     doi:10.24432/C5DW2B, CC BY 4.0).
     """
     measured, labels, header = measurements()
@@ -148,7 +148,7 @@ def german_credit(features: np.ndarray | None = None, labels: np.ndarray | None 
     Parameters
     ----------
     features : numpy.ndarray, shape (rows, n), optional
-        With a column of ones for the intercept. By default the features of the German credit data, each standardised to
+        With a column of ones for the intercept. By default the features of the German credit data, each standardized to
         mean 0 and standard deviation 1, the ones last.
     labels : numpy.ndarray, shape (rows,), optional
         0 or 1; by default 1 for bad credit.
@@ -204,7 +204,7 @@ def german_credit(features: np.ndarray | None = None, labels: np.ndarray | None 
 
 
 def german_credit_rows() -> tuple[np.ndarray, np.ndarray]:
-    """The standardised features with a last column of ones, (1000, 25), and labels (1000,), 1 for bad credit."""
+    """The standardized features with a last column of ones, (1000, 25), and labels (1000,), 1 for bad credit."""
     found = load_dataset("targets/german_credit")
     raw = found["features"]
     standard = (raw - raw.mean(axis=0)) / raw.std(axis=0)

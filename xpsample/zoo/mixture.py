@@ -14,7 +14,7 @@ from xpsample.targets.target import Target
 
 
 def gaussian_mixture(weights: Sequence[float] | np.ndarray, means: np.ndarray, sds: float | np.ndarray) -> Target:
-    """sum_k weights_k N(means_k, sds_k^2 I), normalised, with its score and hvp.
+    """sum_k weights_k N(means_k, sds_k^2 I), normalized, with its score and hvp.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def test_a_step_size_that_is_given_is_taken(tmp_path, data_folder):
     rows = json.loads((tmp_path / "results.json").read_text())
     assert [(row["sampler"], row["step"]) for row in rows[:2]] == [("LD", 0.03), ("SRLD 2", 0.03)]
     text = (tmp_path / "report.txt").read_text()
-    assert "LD: validation" not in text and "SVGD: validation" in text and "outputs standardised" in text
+    assert "LD: validation" not in text and "SVGD: validation" in text and "outputs standardized" in text
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -135,7 +135,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 def whitened(data: BreastCancer, draws: int = 200) -> WhitenedPosterior:
     """The posterior in coordinates in which it is near a standard normal.
 
-    The centre is the maximum a posteriori, found by Newton's method. The scale comes from the Hessian, averaged over
+    The center is the maximum a posteriori, found by Newton's method. The scale comes from the Hessian, averaged over
     the Laplace approximation there: at the mode itself, where the classes are best separated, it is too small.
     """
     rows = data.train_features * (2.0 * data.train_labels[:, None] - 1.0)

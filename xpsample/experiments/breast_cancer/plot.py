@@ -10,7 +10,7 @@ from xpsample.experiments.runner import Run
 from xpsample.experiments.table import Row
 from xpsample.trace.trace import Trace
 
-# Okabe-Ito colours, safe for colour-blind readers: one hue for a base kernel, its darker neighbour with repellence.
+# Okabe-Ito colors, safe for color-blind readers: one hue for a base kernel, its darker neighbor with repellence.
 COLOURS = {"MALA": "#E69F00", "SR-MALA": "#B3440A", "HMC": "#56B4E9", "SR-HMC": "#00568A"}
 GREY = "#6b6b6b"
 TRACED_CHAINS = 3
@@ -59,7 +59,7 @@ def _intervals(axes: Any, traces: Mapping[str, Trace], reference: Any, names: Se
         axes.axhspan(row - 0.5, row + 0.5, color="#f4f4f4", zorder=0, linewidth=0)
     axes.set_yticks(rows, [names[i] for i in order])
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel("coefficient of the standardised measurement   (benign  ←  0  →  malignant)")
+    axes.set_xlabel("coefficient of the standardized measurement   (benign  ←  0  →  malignant)")
     _clean(axes, f"Posterior: 50 % and 90 % intervals ({next(iter(traces.values())).metadata['backend']})")
     handles = [Line2D([], [], color=COLOURS[k], linewidth=3, label=k) for k in traces]
     handles.append(Line2D([], [], color="black", linewidth=1, label="reference mean"))
@@ -94,7 +94,7 @@ def _traces(figure: Any, traces: Mapping[str, Trace], reference: Any, names: Seq
         fontsize=11,
         fontweight="bold",
     )
-    panels[-1].set_xlabel("draw after burn-in (grey: 90 % of the reference, as a normal)")
+    panels[-1].set_xlabel("draw after burn-in (gray: 90 % of the reference, as a normal)")
 
 
 def _errors(axes: Any, traces: Mapping[str, Trace], reference: Any) -> None:

@@ -211,7 +211,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 
 EXPERIMENT = Experiment(
     name="score-mh-gev",
-    title="Generalised extreme value distributions GEV(0, 1, xi); Score-MH paper, Appendix B",
+    title="Generalized extreme value distributions GEV(0, 1, xi); Score-MH paper, Appendix B",
     settings={"full": FULL, "quick": QUICK},
     measure=measure,
     tell=tell,

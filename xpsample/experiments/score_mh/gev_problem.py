@@ -1,4 +1,4 @@
-"""The generalised extreme value distribution (Score-MH, Appendix B), with its score, hvp, and exact draws."""
+"""The generalized extreme value distribution (Score-MH, Appendix B), with its score, hvp, and exact draws."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from xpsample.targets.target import Target
 
 
 def gev(shape: float | np.ndarray, location: float | np.ndarray = 0.0, scale: float | np.ndarray = 1.0) -> Target:
-    """GEV(location, scale, shape), normalised, independently in each coordinate.
+    """GEV(location, scale, shape), normalized, independently in each coordinate.
 
     With z = (x - location) / scale, t = 1 + shape z and w = log(t) / shape (z for shape 0) the log density is
     ``-log scale - (1 + shape) w - exp(-w)`` if t > 0, otherwise -inf.

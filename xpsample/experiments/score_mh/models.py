@@ -113,7 +113,7 @@ def train_acceptances(
 ) -> Trained:
     """Networks `acceptance_network`, by score balance matching with the given settings of `ScoreBalance`.
 
-    Regularised, clipped, with independent pairs, as Algorithms 1 and 2 have it; the numbers are not in the paper.
+    Regularized, clipped, with independent pairs, as Algorithms 1 and 2 have it; the numbers are not in the paper.
     `score` takes (..., runs, chains, dim) and its parameters (or nothing, where these are None).
     """
 

@@ -51,7 +51,7 @@ MSE, SSIM  of the particles, averaged under their weights (as the paper has them
 ESS        of the weights, median over the second half of the run; at most {PARTICLES}
 grown      the image step times 1.01 at each iteration, from {STEP} to {LARGEST_STEP:g}, as in the public run of SOSMC
 by ESS     the image step by the rule of Remark 4: divided by 1.01 while the ESS is below 0.95 N, else multiplied
-gap/pixel  duality gap of the prox of a last particle, in float64: its error is at most sqrt(2 gap) grey levels, rms"""
+gap/pixel  duality gap of the prox of a last particle, in float64: its error is at most sqrt(2 gap) gray levels, rms"""
 PAPER = """\
 Table 3, of whole images, is in the rows "paper". It has MYPGD with the first step and SOSMC with the grown one: what
 the weights gain shows between methods with the same step"""
@@ -107,7 +107,7 @@ class ImageCourse(NamedTuple):
     cloud: np.ndarray | None = None
 
 
-# Okabe-Ito colours, safe for colour-blind readers; without weights broad and pale, since the others lie on top of them.
+# Okabe-Ito colors, safe for color-blind readers; without weights broad and pale, since the others lie on top of them.
 STYLES: dict[str, dict[str, Any]] = {
     "MYPGD": {"color": "#E69F00", "lw": 5.0, "alpha": 0.45},
     "MYPGD, grown": {"color": "#56B4E9", "lw": 5.0, "alpha": 0.45},

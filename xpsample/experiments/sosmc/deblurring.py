@@ -68,7 +68,7 @@ def deblurring(
     """The posterior of an image x given y = B x + noise_scale N(0, I), with prior C(theta) exp(-exp(theta) TV(x)).
 
     ``log pi_theta(x) = -|y - B x|^2 / (2 noise_scale^2) - exp(theta) TV(x) + dim theta``. The last term is the prior's
-    normaliser, which is known since TV is homogeneous of degree one (App. E.4). The parameters are ``{"theta": ...}``.
+    normalizer, which is known since TV is homogeneous of degree one (App. E.4). The parameters are ``{"theta": ...}``.
 
     The **score is the gradient of the first term alone**, as `MYULA` needs it; the second term is not differentiable.
 

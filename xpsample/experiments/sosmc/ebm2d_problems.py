@@ -30,7 +30,7 @@ def blobs(rows: int, rng: np.random.Generator, sd: float = 0.5) -> np.ndarray:
 
 
 class PlanarDataset(NamedTuple):
-    """A generator, the scale of the standardised data, and how much of the full training the paper gives it."""
+    """A generator, the scale of the standardized data, and how much of the full training the paper gives it."""
 
     generate: Callable[[int, np.random.Generator], np.ndarray]
     scale: float

@@ -71,7 +71,7 @@ REWARDS: dict[tuple[int, str], dict[str, tuple[float, ...]]] = {
 PARTS = {f"{table}-{optimizer}": (table, optimizer) for table, optimizer in REWARDS}
 
 COLUMNS = columns(
-    "table d | optimizer s optimiser | problem | floor g | method | particles .4f | particles_sd .4f sd | "
+    "table d | optimizer s optimizer | problem | floor g | method | particles .4f | particles_sd .4f sd | "
     "paper .4f | mixture .4f | mixture_sd .4f sd | to_95 g to 95 % | reached d | evaluations g | ess .2f | "
     "diverged .2f"
 )
@@ -92,7 +92,7 @@ near to the best reward, SOSMC-ULA to between a third and two thirds of it"""
 
 
 class Size(NamedTuple):
-    """Runs, particles of each, draws of the reference, iterations by optimiser and of SOUL, problems and tables."""
+    """Runs, particles of each, draws of the reference, iterations by optimizer and of SOUL, problems and tables."""
 
     runs: int
     particles: int
@@ -108,7 +108,7 @@ QUICK = Size(2, 200, 200, {"Adam": 25}, 5, (PROBLEMS[0], PROBLEMS[3]), (1,))
 
 
 class Job(NamedTuple):
-    """One batched run: a table of the paper, an optimiser, a problem, the floor of its density, and a method."""
+    """One batched run: a table of the paper, an optimizer, a problem, the floor of its density, and a method."""
 
     table: int
     optimizer: str

@@ -7,7 +7,7 @@ from xpsample.sosmc import SOSMC, Adaptation
 
 THRESHOLD = 0.9
 """Resample where the effective sample size is at most this share of the particles."""
-# Okabe-Ito colours, safe for colour-blind readers.
+# Okabe-Ito colors, safe for color-blind readers.
 COLOURS = {
     "ImpDiff": "#6b6b6b",
     "SOUL": "#E69F00",
@@ -26,5 +26,5 @@ class Method(NamedTuple):
     adapt: Adaptation | None = None
 
     def kernel(self, loss: Any, optimizer: Any, resampling: Resampling) -> SOSMC:
-        """The kernel that minimises a loss."""
+        """The kernel that minimizes a loss."""
         return SOSMC(loss, self.move, optimizer, threshold=self.threshold, resampling=resampling, adapt_move=self.adapt)

@@ -90,12 +90,12 @@ QUICK = Size(8, 6, 3, 10, 8, ("bright",))
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """The strength of the regularisation."""
+    """The strength of the regularization."""
     parser.add_argument(
         "--beta",
         type=float,
         action="append",
-        help="strength of the KL regularisation; may be given several times (default: 0.1)",
+        help="strength of the KL regularization; may be given several times (default: 0.1)",
     )
 
 

@@ -25,7 +25,7 @@ SPARSE = np.array([1.5, -1.5] * 3)
 
 @dataclass(frozen=True)
 class Reward:
-    """``gate(x1) exp(-|x - centre|^2 / 20) / scale``, gate a step at 0 or a sigmoid of width 0.5 (Eq. 30)."""
+    """``gate(x1) exp(-|x - center|^2 / 20) / scale``, gate a step at 0 or a sigmoid of width 0.5 (Eq. 30)."""
 
     centre: tuple[float, float]
     scale: float

@@ -37,7 +37,7 @@ ADAGRAD_STEPS = (0.003, 0.01, 0.03, 0.1)
 
 
 class Split(NamedTuple):
-    """Rows of all splits, inputs (splits, rows, features) standardised by each split's training rows.
+    """Rows of all splits, inputs (splits, rows, features) standardized by each split's training rows.
 
     ``outputs`` (splits, rows) are the networks' outputs: the outputs in their own units, ``test_outputs``, less the
     location over the scale, (splits, 1).
@@ -54,7 +54,7 @@ class Split(NamedTuple):
 def split_rows(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, scaled: bool = False) -> Split:
     """Rows `train` and `test`, (splits, rows) each, of x (rows, features) and y (rows,).
 
-    Inputs that are constant in a split's training rows become 0. Outputs are standardised only where `scaled`.
+    Inputs that are constant in a split's training rows become 0. Outputs are standardized only where `scaled`.
     """
     inputs, outputs = x[train], y[train]
     mean, sd = inputs.mean(axis=1, keepdims=True), inputs.std(axis=1, keepdims=True)
@@ -158,7 +158,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add, default = parser.add_argument, ", ".join(DEFAULT)
     add("--data", action="append", choices=tuple(PROBLEMS), help=f"data set; may be repeated (default: {default})")
     add("--step", type=float, metavar="S", help="eta N of LD and SRLD, instead of one chosen on validation rows")
-    text = "standardise the outputs, too, by the training rows (default: in their own units, as in the public code)"
+    text = "standardize the outputs, too, by the training rows (default: in their own units, as in the public code)"
     add("--scaled", action="store_true", help=text)
     text = "strength of the repulsion, positive; may be repeated (default: 10, the paper's, and 1, its public code's)"
     add("--alpha", action="append", type=float, metavar="A", help=text)
@@ -170,7 +170,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     run.say(
         f"{size.splits} splits, {size.steps} steps, the first {size.steps * 4 // 5} dropped, one in {size.thinning} "
         f"kept; M = {PAST}, batches of {BATCH}; SVGD: {size.svgd} steps of {PARTICLES} particles; outputs "
-        + ("standardised" if args.scaled else "in their own units")
+        + ("standardized" if args.scaled else "in their own units")
     )
     for name in args.data or DEFAULT:
         arrays = load_dataset(PROBLEMS[name].file)

@@ -39,7 +39,7 @@ def regression_network(
     Parameters
     ----------
     inputs : numpy.ndarray, shape (*sets, rows, features)
-        Usually standardised. The set axes broadcast against the chain axes, so that each chain may have its rows:
+        Usually standardized. The set axes broadcast against the chain axes, so that each chain may have its rows:
         ``(splits, 1, rows, features)`` for positions ``(splits, chains, dim)``.
     outputs : numpy.ndarray, shape (*sets, rows)
     hidden : int
@@ -132,11 +132,11 @@ def predictive(
     ----------
     draws : array, shape (draw, *chains, dim)
     inputs : array, shape (*sets, rows, features)
-        Standardised as the rows of the posterior were; the set axes broadcast against the chain axes.
+        Standardized as the rows of the posterior were; the set axes broadcast against the chain axes.
     outputs : array, shape (*sets, rows)
         In their own units.
     location, scale : float or array, shape (*sets, 1)
-        ``y = location + scale * f``: the mean and standard deviation by which the training outputs were standardised.
+        ``y = location + scale * f``: the mean and standard deviation by which the training outputs were standardized.
     hidden : int
 
     Notes

@@ -1,6 +1,6 @@
 """Appendix D.2.1 of the SRMC paper: a Gaussian mixture on 1,000 CIFAR-10 images, and which of its modes chains visit.
 
-The paper does not state the scale of the pixels, and counts a mode when a state is nearer to its centre than to any
+The paper does not state the scale of the pixels, and counts a mode when a state is nearer to its center than to any
 other. Here are scales, noises smaller than ULA's, and what that count says at each.
 """
 
@@ -29,11 +29,11 @@ from xpsample.zoo.mixture import gaussian_mixture
 SIGMA, ETA, ALPHA, EPS = 4.0, 1.0, 0.15, 1e-3
 SCHEDULE = PowerLaw(rho=0.6)
 START = 0.45
-"""The start is this far along the centres in order of class: image 450 of 1,000, where the paper's ULA stays."""
+"""The start is this far along the centers in order of class: image 450 of 1,000, where the paper's ULA stays."""
 HELD = 0.5
 """A mode is held by a state when its component has more than this probability given the state."""
 BALL = 1.1
-"""A ball about a centre has this many times the radius sigma sqrt(dim) at which nearly all of a component lies."""
+"""A ball about a center has this many times the radius sigma sqrt(dim) at which nearly all of a component lies."""
 ALPHAS = (0.0, 0.001, 0.01, 0.1, 0.15, 0.3, 1.0, 5.0, 20.0, 100.0)
 """The paper's ablation at 500 steps, with no repellence before it."""
 EPSILONS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -46,10 +46,10 @@ PAPER = "ULA visits 28 of 1000 after 5000 steps, SR-ULA all 1000 by about step 1
 LEGEND = """\
 pixels     the range of the images, which the paper does not state; sigma = 4 and eta = 1 in these units
 noise      variance of a step's noise over the 2 eta of ULA; less than 1 is ULA on the density to the power 1 / noise
-by n       modes that the chains together have visited by step n, counted as the paper does: nearest centre
+by n       modes that the chains together have visited by step n, counted as the paper does: nearest center
 all by     first step with all modes
 held       the same after the last step, counted when the component has probability > 0.5 given the state
-balls      centres within 1.1 sigma sqrt(dim) of a state, mean over the chains after the last step
+balls      centers within 1.1 sigma sqrt(dim) of a state, mean over the chains after the last step
 shift      alpha |theta|, the distance by which the tilt displaces a well, mean after the last step"""
 
 
@@ -91,7 +91,7 @@ def centres(modes: int) -> np.ndarray:
 
     Their pixels are in [0, 1]. They are the first ``modes / 10`` of each class. Distances equal the distances between
     the 3,072 pixels, and the origin is the mean image. Nothing is lost: across this space all components of the mixture
-    have one factor in common, N(0, sigma^2 I). There ULA is a separate chain, and neither the nearest centre nor any
+    have one factor in common, N(0, sigma^2 I). There ULA is a separate chain, and neither the nearest center nor any
     probability of a component depends on it.
     """
     data = load_dataset("cifar10_1000")
@@ -144,7 +144,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     """A row for each setting, with and without repellence; then all alphas of the paper's ablation."""
     size, unit = run.size, centres(run.size.modes)
     run.say(
-        f"{size.modes} modes; {size.chains} chains from one centre, {size.steps} steps, eta = {ETA:g}, "
+        f"{size.modes} modes; {size.chains} chains from one center, {size.steps} steps, eta = {ETA:g}, "
         f"alpha = {ALPHA}, eps = {EPS}, gamma_n = (n + 1)^-0.6"
     )
     _geometry(run, unit)
@@ -160,9 +160,9 @@ def measure(run: Run[Size]) -> Iterator[Row]:
 
 
 def recorder(means: Array) -> Record:
-    """Records nearest centre, its component's probability, and number of balls that hold the state, of every chain.
+    """Records nearest center, its component's probability, and number of balls that hold the state, of every chain.
 
-    The nearest centre is that in Euclidean distance (Appendix D.2.1).
+    The nearest center is that in Euclidean distance (Appendix D.2.1).
     """
     xp = array_namespace(means)
     half = 0.5 * xp.sum(means * means, axis=-1)
@@ -246,7 +246,7 @@ def _geometry(run: Run[Size], unit: np.ndarray) -> None:
     products, squared = unit @ unit.T, np.sum(unit * unit, axis=-1)
     distance = np.sqrt(np.maximum(squared[:, None] + squared - 2 * products, 0) + np.diag(np.full(len(unit), np.inf)))
     nearest = np.min(distance, axis=-1)
-    run.say("half the distance from a centre to the nearest other one, in sigma; local maxima of the density:")
+    run.say("half the distance from a center to the nearest other one, in sigma; local maxima of the density:")
     for scale, pixels in PIXELS.items():
         low, middle, high = (scale * q / (2 * SIGMA) for q in np.quantile(nearest, (0, 0.5, 1)))
         run.say(
@@ -260,7 +260,7 @@ def tell(run: Run[Size], rows: list[Row]) -> None:
     text = "backend | pixels | noise g | sampler" + "".join(f" | by_{n} d by {n}" for n in marks(run.size))
     text += " | all_by d all by | held d | balls .0f | shift .2g"
     run.table(rows, columns(text), ("backend", "pixels", "noise", "sampler"), legend=LEGEND)
-    title = f"modes by alpha and eps, pixels in [0, 1], noise 1, after {run.size.ablation} steps (nearest centre)"
+    title = f"modes by alpha and eps, pixels in [0, 1], noise 1, after {run.size.ablation} steps (nearest center)"
     legend = "ratio    norm of the Hessian times theta over that of the score at the end, mean over chains"
     run.table(
         run.shown["ablation"], columns("backend | alpha g | eps g | modes d | ratio .2g"), title=title, legend=legend
@@ -292,14 +292,14 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
         label = f"{PIXELS[setting.scale]}, noise {setting.noise:g}" if name == "ULA" else None
         style = {"lw": 3.5, "alpha": 0.35} if name == "ULA" else {"lw": 1.2, "ls": "--"}
         curves.plot(np.arange(1, len(counts) + 1), counts, color=colours[setting], label=label, **style)
-    curves.set(xscale="log", xlabel="step", title="modes visited (nearest centre):\nULA wide, SR-ULA dashed")
+    curves.set(xscale="log", xlabel="step", title="modes visited (nearest center):\nULA wide, SR-ULA dashed")
     curves.legend(frameon=False, title="pixels, noise")
     for setting in settings[:3:2]:
         nearest = shown[setting, "ULA"].nearest[:, :5]
         n = np.arange(1, len(nearest) + 1)
         for i in range(nearest.shape[1]):
             paths.plot(n, nearest[:, i], ".", ms=1, color=colours[setting])
-    paths.set(xlabel="step", title="nearest mode of five chains of ULA,\n[0, 1], noise 1 (orange) and 0.01 (grey)")
+    paths.set(xlabel="step", title="nearest mode of five chains of ULA,\n[0, 1], noise 1 (orange) and 0.01 (gray)")
     counts = [row["modes"] for row in by_alpha]
     strengths.plot(range(len(counts)), counts, "o-", color=COLOURS[0])
     strengths.set_xticks(range(len(counts)), [f"{row['alpha']:g}" for row in by_alpha], rotation=60)

@@ -24,7 +24,7 @@ def plot_ratios(
 ) -> None:
     """Draw ``ratio`` with ``low`` and ``high`` against `x`, a panel for each title and a curve for each name of rows.
 
-    It shows only the first place, strengths above 0, and rows whose title is not None. A name has one colour in all
+    It shows only the first place, strengths above 0, and rows whose title is not None. A name has one color in all
     figures of the same rows, and one legend serves all panels.
     """
     styles = {name: i % len(COLOURS) for i, name in enumerate(dict.fromkeys(map(curve, rows)))}

@@ -28,13 +28,13 @@ ETA = 0.01
 SCHEDULE = PowerLaw(rho=0.6, scale=0.1, offset=2.0)
 THINNING = 50
 RADIUS = math.sqrt(-2.0 * math.log(0.05))
-"""95 % of the wide component lie within this distance of its centre."""
+"""95 % of the wide component lie within this distance of its center."""
 TILTS: dict[str, Tilt] = {"Exact": Exact(), "Shift": Shift()}
 
 LEGEND = f"""\
 by 1k ...   share of chains that have been in the wide well by then, with a 95 % Wilson interval: found with
-            responsibility of the wide component > 0.5, within {RADIUS:.2f} of its centre and beyond it (x1 > 2), at
-            one of every {THINNING} steps. A chain that is in the wide well goes beyond its centre soon
+            responsibility of the wide component > 0.5, within {RADIUS:.2f} of its center and beyond it (x1 > 2), at
+            one of every {THINNING} steps. A chain that is in the wide well goes beyond its center soon
 naive       the same with x1 > 0 only
 in wide     share of kept steps of the second half of the run with responsibility of the wide component > 0.5
 near 1      of those, share with 0.5 < x1 < 1.5
@@ -216,7 +216,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 
 
 def _arrows(axes: Any, name: str, chains: tuple[np.ndarray, np.ndarray], n: int) -> None:
-    """The score in grey, the surrogate's in red, both shortened; the path of chain 0 until n and where it is."""
+    """The score in gray, the surrogate's in red, both shortened; the path of chain 0 until n and where it is."""
     fine = np.stack(np.meshgrid(np.linspace(-3.4, 4.6, 160), np.linspace(-2.6, 2.6, 100)), axis=-1)
     coarse = np.stack(np.meshgrid(np.linspace(-3.2, 4.4, 16), np.linspace(-2.4, 2.4, 9)), axis=-1)
     tilt = Exact() if name.endswith("Exact") else Shift()

@@ -1,4 +1,4 @@
-"""Locally balanced proposals: one variable changed at a time, by the true ratios to all neighbours."""
+"""Locally balanced proposals: one variable changed at a time, by the true ratios to all neighbors."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar

@@ -51,7 +51,7 @@ class SingleFlip(OneVariable):
 class Gibbs(MemorylessKernel[Info]):
     """The heat bath (Geman & Geman 1984): one variable, chosen uniformly, drawn from its distribution given all others.
 
-    That distribution is normalised over all values of the variable, which takes choices - 1 evaluations in one
+    That distribution is normalized over all values of the variable, which takes choices - 1 evaluations in one
     batched call, and one more where points have more than a density. Nothing is rejected; where the value drawn is the
     present one, the step has not moved. A value of log density nan or inf is never drawn, and counted as a divergence.
 
