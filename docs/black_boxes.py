@@ -89,7 +89,7 @@ def cost(draws: np.ndarray, evaluations: float, walkers: int) -> float:
 def ours(
     log_density: Any, budget: int, kernel: Any, starts: np.ndarray, walkers: int = 1
 ) -> float:
-    """Of a kernel here, from chains, or from ensembles of so many walkers."""
+    """Figures of a kernel of xpsample, from chains, or from ensembles of so many walkers."""
     x0 = starts[: ENSEMBLES * walkers] if walkers > 1 else starts[:40]
     x0 = x0.reshape(ENSEMBLES, walkers, -1) if walkers > 1 else x0
     target = xps.Target(log_density)
@@ -108,7 +108,7 @@ def ours(
 def theirs(
     log_density: Any, budget: int, move: Any, starts: np.ndarray, walkers: int
 ) -> float:
-    """Of a move of emcee, from as many ensembles."""
+    """Figures of a move of emcee, from as many ensembles."""
     vectorized, steps, chains = (
         jax.jit(log_density),
         budget // (ENSEMBLES * walkers),
@@ -130,7 +130,7 @@ def theirs(
 
 
 class Counted(ESS):
-    """NumPyro's `ESS`, which counts the evaluations that it makes: those of walkers that wait for others, too."""
+    """NumPyro's `ESS`, which also counts the evaluations of walkers that wait for others."""
 
     made = 0
 
@@ -152,7 +152,7 @@ class Counted(ESS):
 def numpyros(
     log_density: Any, budget: int, kind: Any, starts: np.ndarray, walkers: int
 ) -> float:
-    """Of NumPyro's `AIES` or `ESS`, from as many ensembles, the median of three seeds."""
+    """Figures of NumPyro's `AIES` or `ESS`, from as many ensembles, the median of three seeds."""
 
     kernel = kind(potential_fn=lambda x: -log_density(x))
     options = {"num_chains": walkers, "chain_method": "vectorized", "num_warmup": 50}
@@ -180,7 +180,7 @@ def numpyros(
 
 
 def starts(log_density: Any, kernel: Any, x0: np.ndarray) -> np.ndarray:
-    """Where chains are after 600 steps of a kernel, nearly draws of the posterior."""
+    """Positions of chains after 600 steps of a kernel, nearly draws of the posterior."""
     target = xps.Target(log_density)
     settings = {"seed": 1, "burn_in": 599, "progress": False}
     trace = xps.sample(target, kernel, jnp.asarray(x0), 1, **settings)

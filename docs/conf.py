@@ -77,7 +77,7 @@ copybutton_prompt_is_regexp = True
 pygments_style, pygments_dark_style = "default", "monokai"
 
 SITE = os.environ.get("READTHEDOCS_CANONICAL_URL")
-if SITE:  # where the site will be; only then is the network needed, for the lists of what others document
+if SITE:  # where the site will be; only then is the network needed, for the inventories of other projects
     extensions += ["sphinx.ext.intersphinx", "sphinxext.opengraph"]
     html_baseurl = ogp_site_url = SITE
     picture = "_generated/pictures/hmc.png"
@@ -115,7 +115,7 @@ GENERATED = Path(__file__).parent / "_generated"
 
 def draw_pictures(app: Any) -> None:
     """Draw the pictures of the algorithms."""
-    import pictures  # beside this file
+    import pictures  # in this folder
 
     pictures.draw_all(GENERATED / "pictures")
 

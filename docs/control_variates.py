@@ -99,7 +99,7 @@ def drawn(
 
 
 def main(runs: int) -> None:
-    """Print a row for each target and function: total squared errors over that of the plain mean of HMC."""
+    """Print a row for each target and function: total squared errors in units of the plain mean's of HMC."""
     warnings.simplefilter("ignore")
     print(
         "| target | mean of | control variates | within 1.96 errors | `SRMC(HMC())` |\n| --- | --- | --- | --- | --- |"

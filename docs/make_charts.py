@@ -42,7 +42,7 @@ Table = list[dict[str, str]]
 
 
 def table(page: str, *columns: str) -> Table:
-    """Rows of the first table of a page with these columns; an empty first cell is that of the row above."""
+    """Rows of the first table of a page with these columns; an empty first cell has the value of the row above."""
     lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     start, head = next((i, row) for i, row in enumerate(rows) if {*columns} <= {*row})
@@ -245,7 +245,7 @@ def tours() -> None:
 
 
 def regression_networks() -> None:
-    """What self-repulsion changes in srld-bnn, by data set, with the paper's figures."""
+    """The effect of self-repulsion in srld-bnn, by data set, with the paper's figures."""
     rows = table("experiments/srld-bnn.md", "set", "alpha", "paper, RMSE")
     data = list(dict.fromkeys(row["set"] for row in rows))
     figure, panels = clear(1, 2, (6.2, 3.4), sharey=True)
@@ -316,7 +316,7 @@ def hvps() -> None:
 
 
 def peers() -> None:
-    """Every ratio of a step's time to that of another library or of code by hand."""
+    """Every ratio of a step's time to the time of another library or of code by hand."""
     rows = table("measurements/2026-11-performance.md", "peer", "dim", "our score")
     names = list(dict.fromkeys(row["peer"] for row in rows))
     figure, panels = clear(1, 1, (6.2, 4.2))
@@ -350,7 +350,7 @@ def peers() -> None:
 
 
 def repellence() -> None:
-    """The error of the mean with an alpha that is left out, by target and base."""
+    """The error of the mean with an unset alpha, by target and base."""
     rows = table(
         "measurements/2026-11-repellence.md", "target", "base", "error of the mean"
     )

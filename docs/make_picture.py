@@ -1,6 +1,6 @@
 """Draw the picture of the README: ``python docs/make_picture.py`` writes ``docs/_static/wells.png``.
 
-The setting is that of Fig. 1 of the SRMC paper: a two-well mixture, chains started in the narrow well. It needs
+The setting is Fig. 1 of the SRMC paper: a two-well mixture, chains started in the narrow well. It needs
 matplotlib.
 """
 

@@ -1,7 +1,7 @@
 """Runs the conformance suite and writes `support.md`, the table on the page on array libraries.
 
 ``python docs/make_support.py`` takes some minutes. Run it after a kernel was added or changed; a test compares the
-kernels and the libraries of the table with those of the suite.
+kernels and the libraries of the table with the suite.
 """
 
 import os

@@ -474,7 +474,7 @@ def _pcd(panel: Panel) -> None:
 
 
 def breast_cancer_figure() -> Any:
-    """The landing page's: a posterior, the chains that found it, and what it says of patients not seen before."""
+    """Draw the landing page's picture: a posterior, its chains, and predictions for held-out patients."""
     data = load_breast_cancer()
     target = breast_cancer()
     x0 = xps.start(target, like=np.zeros(31), chains=8, seed=0)
@@ -575,7 +575,7 @@ def draw_all(folder: Path) -> None:
 
 
 def _is_older(file: Path) -> bool:
-    """Whether a picture is missing or was drawn by an older version of this file."""
+    """Return whether a picture is missing or was drawn by an older version of this file."""
     return not file.exists() or file.stat().st_mtime < Path(__file__).stat().st_mtime
 
 

@@ -48,7 +48,7 @@ def moments(
 
 
 def variances(kernel: Kernel, dim: int, burn_in: int) -> np.ndarray:
-    """Of the draws of each chain about the true mean 0, averaged over coordinates: (strengths, chains)."""
+    """Variances of the draws of each chain about the true mean 0, averaged over coordinates: (strengths, chains)."""
     x0 = np.random.default_rng(0).standard_normal((len(ALPHA), CHAINS, dim))
     return moments(kernel, x0, burn_in)[0]
 
@@ -165,7 +165,7 @@ def together(
 
 
 def slope(x: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> str:
-    """Of log values against log x, by weighted least squares, with its standard error."""
+    """Slope of log values against log x, by weighted least squares, with its standard error."""
     y, weights = np.log(values), (np.asarray(values) / np.asarray(errors)) ** 2
     at = np.log(x) - np.average(np.log(x), weights=weights)
     precision = np.sum(weights * at**2)
@@ -202,7 +202,7 @@ def rate() -> None:
 
 
 def lags() -> None:
-    """alpha = 10: variance, and the squared error of a mean over that of ULA, by the distance c and the number M."""
+    """alpha = 10: variance, and the squared error of a mean over ULA's, by the distance c and the number M."""
     row(
         "", *(f"{what}, dim {dim}" for dim in (2, 20) for what in ("variance", "error"))
     )

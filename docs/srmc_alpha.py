@@ -1,4 +1,4 @@
-"""Prints "alpha that is left out" of docs/measurements/2026-11-repellence.md: errors of SRMC(base()) beside base()'s.
+"""Prints "alpha that is left out" of docs/measurements/2026-11-repellence.md: errors of SRMC(base()) and base().
 
 python docs/srmc_alpha.py [target ...]     (all of them: an hour or so; german-credit needs its data)
 """
@@ -152,7 +152,7 @@ def found(
 
 
 def ratio(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """Of the means over chains, with a 95 % bootstrap interval."""
+    """Ratio of the means over chains, with a 95 % bootstrap interval."""
     picks = np.random.default_rng(0).integers(0, len(ours), (2, RESAMPLES, len(ours)))
     low, high = np.quantile(
         ours[picks[0]].mean(axis=1) / theirs[picks[1]].mean(axis=1), [0.025, 0.975]

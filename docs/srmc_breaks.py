@@ -110,7 +110,7 @@ PROBLEMS = {
 
 
 def run(problem: Problem, kernel: Any, chains: int) -> tuple[float, int, bool]:
-    """The means' squared error in units of sd, how many chains are broken, and whether the run says so."""
+    """The means' squared error in units of sd, how many chains are broken, and whether the run reports it."""
     x0 = problem.draws(np.random.default_rng(0), chains)
     trace = xps.sample(
         problem.target, kernel, x0, STEPS, seed=1, progress=False, warmup=None

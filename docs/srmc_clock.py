@@ -1,4 +1,4 @@
-"""Prints "time to the same error" of docs/measurements/2026-11-repellence.md: SRMC(base()) beside base(), on NumPy.
+"""Prints "time to the same error" of docs/measurements/2026-11-repellence.md: SRMC(base()) and base(), on NumPy.
 
 python docs/srmc_clock.py     (some minutes)
 """

@@ -29,7 +29,7 @@ INDEX = np.abs(np.arange(DIM)[:, None] - np.arange(DIM))
 def squared_errors(
     target: Target, kernel: SRMC, x0: np.ndarray, steps: int, mean: np.ndarray
 ) -> np.ndarray:
-    """Of the mean after a burn-in of 0.3, averaged over coordinates: (strengths, chains)."""
+    """Squared errors of the mean after a burn-in of 0.3, averaged over coordinates: (strengths, chains)."""
     burn_in = 3 * steps // 10
     run = sample(
         target,

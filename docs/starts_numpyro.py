@@ -45,7 +45,7 @@ PRIORS: dict[str, dict[str, Any]] = {
         "sd": dist.LogNormal(-1, 1).expand([2]).to_event(1),
     },
 }
-"""Of the models that have some."""
+"""For the models that have some."""
 
 
 def in_numpyro(target: Any, priors: dict[str, Any]) -> Callable[[], None]:

@@ -79,12 +79,12 @@ def of(target: xps.Target, dim: int, scale: float = 2.0) -> tuple[Any, Start]:
 
 
 def of_model(model: xps.Model, like: Any) -> tuple[Any, Start]:
-    """As `of`, of a model."""
+    """The same as `of`, for a model."""
     return model, lambda **given: model.start(like, **given)
 
 
 def models() -> dict[str, tuple[Any, Start]]:
-    """Five models, one of them from far out, too, each with how its chains start."""
+    """Five models, one of them also from distant positions, each with the start of its chains."""
     import jax.numpy as jnp
 
     schools = {"mu": xps.Real(), "tau": xps.Positive(), "z": xps.Real(8)}
@@ -201,7 +201,7 @@ def volterra() -> dict[str, tuple[Any, Start]]:
 
 
 def lost() -> None:
-    """Where Gaussians miss some of a target."""
+    """Targets of which Gaussians miss a part."""
     row("target", "k-hat", "log Z", "true", "of 1,000 starts", "true")
     row(*["---"] * 6)
     neck = funnel(10)  # v has the standard deviation 3

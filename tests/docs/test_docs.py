@@ -192,6 +192,19 @@ def test_the_readme_shows_ten_lines_of_use() -> None:
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
+def test_the_first_pages_show_what_their_code_prints(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The index to the last digit, as its run is `Portable` and in float64; the README but for its figures."""
+    pytest.importorskip("torch")
+    (_, code), *_ = blocks(page, "python")
+    (_, shown), *_ = blocks(page, "text")
+    exec(code, {})
+    printed = capsys.readouterr().out
+    if page.name == "README.md":
+        printed, shown = (re.sub(r"[ ]*-?\d+(\.\d+)?", " 0", text) for text in (printed, shown))
+    assert printed == shown
+
+
 def custom_kernel() -> Any:
     """The kernel class of the page, from its first block."""
     (_, code), *_ = blocks(CUSTOM_KERNEL, "python")

@@ -98,7 +98,7 @@ class AIS(Piloted):
     >>> x0 = 3 * np.random.default_rng(0).normal(size=(1000, 1))  # exact draws of `wide`
     >>> kernel = xps.AIS(xps.HMC(0.5, 3), betas)
     >>> trace = xps.sample(xps.Bridge(wide, narrow), kernel, x0, 1, seed=1, burn_in=len(betas) - 2)
-    >>> found = xps.log_normalizer(trace.state.log_weight)  # of the ratio of the two normalising constants, 1 / 3
+    >>> found = xps.log_normalizer(trace.state.log_weight)  # of the ratio of the two normalizing constants, 1 / 3
     >>> bool(abs(found.value - np.log(1 / 3)) < 4 * found.standard_error)
     True
     """

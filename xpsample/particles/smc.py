@@ -118,7 +118,7 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
     >>> narrow = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
     >>> x0 = 3 * np.random.default_rng(0).normal(size=(1000, 1))  # exact draws of `wide`
     >>> trace = xps.sample(xps.Bridge(wide, narrow), xps.TemperedSMC(xps.RWM(), ess=0.8), x0, 1, seed=1, burn_in=14)
-    >>> found = xps.particle_log_normalizer(trace.state)  # of the ratio of the two normalising constants, 1 / 3
+    >>> found = xps.particle_log_normalizer(trace.state)  # of the ratio of the two normalizing constants, 1 / 3
     >>> bool(abs(found.value - np.log(1 / 3)) < 0.2)
     True
     """
@@ -277,7 +277,7 @@ def particle_log_normalizer(state: TemperedSMCState, initial_log_normalizer: flo
     >>> narrow = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
     >>> x0 = 3 * np.random.default_rng(0).normal(size=(1000, 1))  # exact draws of `wide`
     >>> trace = xps.sample(xps.Bridge(wide, narrow), xps.TemperedSMC(xps.RWM(), ess=0.8), x0, 1, seed=1, burn_in=14)
-    >>> found = xps.particle_log_normalizer(trace.state)  # of the ratio of the two normalising constants, 1 / 3
+    >>> found = xps.particle_log_normalizer(trace.state)  # of the ratio of the two normalizing constants, 1 / 3
     >>> bool(abs(found.value - np.log(1 / 3)) < 0.2)
     True
     """

@@ -39,7 +39,7 @@ class Bridge(AbstractTarget):
     Parameters
     ----------
     initial : AbstractTarget
-        With a log density whose normaliser is known, and which can be drawn from.
+        With a log density whose normalizer is known, and which can be drawn from.
     target : AbstractTarget
         What is sampled in the end; on the same space. Two models have the same parameters, in the same order and
         spaces: draws of the initial one are then given by name.

@@ -41,7 +41,7 @@ class Model(AbstractTarget):
     log_density : callable
         ``log_density(p)``, or ``log_density(p, data)`` when `data` is given. ``p`` has each parameter as an attribute,
         ``p.tau`` of shape ``(*chains, *shape)``; the result has shape ``(*chains)``. A density with respect to the
-        values, not to the coordinates, and unnormalised.
+        values, not to the coordinates, and unnormalized.
     data : tree of arrays, optional
         As for `Target`.
     gradient : GradientChoice

@@ -102,7 +102,7 @@ class Target(AbstractTarget):
     ----------
     log_density : callable or None
         ``log_density(x)``, or ``log_density(x, data)`` when `data` is given: ``(*chains, dim) -> (*chains)``,
-        unnormalised, batched over all leading axes. None for a target that has only a score.
+        unnormalized, batched over all leading axes. None for a target that has only a score.
     score : callable, optional
         Its gradient in x, ``(*chains, dim) -> (*chains, dim)``. Yours wins over every other choice.
     hvp : callable, optional

@@ -98,7 +98,7 @@ def _density(v: Array, inputs: Array, parameters: RBM) -> Array:
 
 
 def log_density(v: Array, parameters: RBM) -> Array:
-    """Unnormalised, ``(*chains, visible) -> (*chains)``."""
+    """Unnormalized, ``(*chains, visible) -> (*chains)``."""
     return _density(v, _inputs(v, parameters), parameters)
 
 
