@@ -60,7 +60,7 @@ class Graph(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The root mean square of the sum that acts on a node whose neighbours are random."""
+        """The root mean square of the sum that acts on a node whose neighbors are random."""
         return float(np.sqrt(2 * np.sum(self.weights**2) / self.nodes))
 
 
@@ -74,24 +74,24 @@ def read(path: Path) -> Graph:
 
 
 def target_of(graph: Graph, beta: float) -> xps.Target:
-    """-beta sum w s s: by a matrix, or by sums over neighbours where no node has many, as on a lattice."""
+    """-beta sum w s s: by a matrix, or by sums over neighbors where no node has many, as on a lattice."""
     if 50 * np.max(np.bincount(graph.pairs.ravel())) > graph.nodes:
         return ising_couplings(beta * graph.couplings())
     both = np.concatenate([graph.pairs, graph.pairs[:, ::-1]])
     order = np.argsort(both[:, 0], kind="stable")
     node, other, weight = *both[order].T, np.tile(graph.weights, 2)[order]
     place = np.arange(len(node)) - np.searchsorted(node, node)
-    neighbours, weights = (np.zeros((np.max(place) + 1, graph.nodes), kind) for kind in (int, float))
-    neighbours[place, node], weights[place, node] = other, -beta * weight
+    neighbors, weights = (np.zeros((np.max(place) + 1, graph.nodes), kind) for kind in (int, float))
+    neighbors[place, node], weights[place, node] = other, -beta * weight
 
     def pull(x: Any, data: Any) -> Any:
-        return sum(x[..., data["neighbours"][k]] * data["weights"][k] for k in range(len(weights)))
+        return sum(x[..., data["neighbors"][k]] * data["weights"][k] for k in range(len(weights)))
 
     return xps.Target(
         lambda x, data: 0.5 * (x * pull(x, data)).sum(-1),
         score=pull,
         differences=lambda x, data: (-2.0 * x * pull(x, data))[..., None],
-        data={"neighbours": neighbours, "weights": weights},
+        data={"neighbors": neighbors, "weights": weights},
         space=xps.Spins(),
     )
 

@@ -108,7 +108,7 @@ def test_the_rows_that_a_block_needs_are_drawn_and_no_others(span, segment):
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("ahead", [True, False])
 def test_noise_is_normal_and_independent_over_steps_places_and_streams(ahead, like):
-    # Moments of 2^22 numbers, and correlations of 64 rows with each other, of neighbouring steps, places and streams:
+    # Moments of 2^22 numbers, and correlations of 64 rows with each other, of neighboring steps, places and streams:
     # within 6 standard errors, by chance outside with probability 4e-6 for some 2,100 correlations.
     # Kolmogorov-Smirnov at 1e-6.
     specs = {"one": Normal((2**10, 2**6)), "two": Normal((2**10, 2**6))}

@@ -26,11 +26,11 @@ def test_a_file_is_read(tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize("nodes", [9, 120], ids=["by a matrix", "by neighbours"])
+@pytest.mark.parametrize("nodes", [9, 120], ids=["by a matrix", "by neighbors"])
 def test_the_density_is_that_of_the_cut(nodes):
     graph = ring(nodes)
     target = max_cut.target_of(graph, 0.7)
-    assert ("neighbours" in target.data) == (nodes == 120)
+    assert ("neighbors" in target.data) == (nodes == 120)
     s = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, nodes))
     flipped = s[:, None, :] * (1 - 2 * np.eye(nodes))  # (chains, flips, nodes)
     density = target.log_density(s, target.data)

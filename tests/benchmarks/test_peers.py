@@ -99,7 +99,7 @@ def test_a_peer_that_is_not_installed_is_skipped_with_its_name(monkeypatch, capf
     assert "skipped, No module named 'mici'" in capfd.readouterr().out
 
 
-def test_a_ratio_is_the_median_of_neighbouring_runs(monkeypatch):
+def test_a_ratio_is_the_median_of_neighboring_runs(monkeypatch):
     now = [0.0]
 
     def taking(costs):

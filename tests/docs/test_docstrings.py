@@ -49,12 +49,12 @@ def test_every_public_name_has_an_example(name):
 
 def test_what_public_names_point_to_exists():
     docscrape = pytest.importorskip("numpydoc.docscrape")
-    neighbours = {
-        neighbour
+    neighbors = {
+        neighbor
         for name in xpsample.__all__
         for entry, _ in docscrape.get_doc_object(getattr(xpsample, name))["See Also"]
-        for neighbour, _ in entry
+        for neighbor, _ in entry
     }
-    assert "HMC" in neighbours
-    for neighbour in neighbours:
-        operator.attrgetter(neighbour)(xpsample)
+    assert "HMC" in neighbors
+    for neighbor in neighbors:
+        operator.attrgetter(neighbor)(xpsample)

@@ -17,9 +17,9 @@ UNWANTED = re.compile(
     r"|\b(?:is|are|was|were) asked (?:for|of|to)\b|\belsewhere\b|\b[Hh]yper-parameter"
 )
 BRITISH = re.compile(
-    r"(?<![\w./`])(?:(?:un)?(?:normal|standard|optim|initial|marginal|minim|maxim|regular|general|synchron|summar|organ|recogn)"
+    r"(?<![\w./`])(?:(?:un)?(?:normal|standard|optim|initial|marginal|minim|maxim|regular|general|synchron|organ|recogn)"
     r"is(?:e|ed|es|er|ers|ing|ation|ations)|colour\w*|behaviour\w*|cent(?:re|res|red|ring)|neighbour\w*"
-    r"|favour\w*|modell\w*|labell\w*|gr(?:ey|eys)|licence|metres?|kilometres?)(?![\w(=`'\"]| : )",
+    r"|favour\w*|model(?:led|ling)|label(?:led|ling)|gr(?:ey|eys)|licence|metres?|kilometres?)(?![\w(=`'\"]| : )",
     re.IGNORECASE,
 )
 

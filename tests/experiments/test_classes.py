@@ -13,7 +13,7 @@ from xpsample.experiments.classes import (
     cumulative_class_shares,
     kl_to_uniform,
     modes_discovered,
-    normalised_entropy,
+    normalized_entropy,
     tv_to_uniform,
     vendi_score,
 )
@@ -30,7 +30,7 @@ def test_the_measures_are_their_definitions():
     variation = np.max([np.sum((SHARES - 0.1) * c, axis=-1) for c in events], axis=0)
     np.testing.assert_allclose(kl_to_uniform(SHARES), entropy(SHARES, np.full(10, 0.1), axis=-1), atol=1e-12)
     np.testing.assert_allclose(tv_to_uniform(SHARES), variation, atol=1e-12)
-    np.testing.assert_allclose(normalised_entropy(SHARES), entropy(SHARES, axis=-1) / math.log(10), atol=1e-12)
+    np.testing.assert_allclose(normalized_entropy(SHARES), entropy(SHARES, axis=-1) / math.log(10), atol=1e-12)
     np.testing.assert_array_equal(classes_covered(SHARES), [[1, 10, 10], [10, 10, 2]])
     assert kl_to_uniform(SHARES)[1, 2] == pytest.approx(math.log(5))
 

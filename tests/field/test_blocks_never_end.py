@@ -1,6 +1,6 @@
 """A model's discrete parameters in a block of their own: what is evaluated around a point is its density, and no more.
 
-Also what the neighbours of a point take in memory, and what a message says of a step that was to be given otherwise.
+Also what the neighbors of a point take in memory, and what a message says of a step that was to be given otherwise.
 """
 
 import math
@@ -44,8 +44,8 @@ def rows_a_step(n, kernel, steps=10):
 
 
 @pytest.mark.parametrize("kernel", [xps.LocallyBalanced(), xps.Gibbs()], ids=["balanced", "gibbs"])
-def test_a_step_takes_a_density_for_each_neighbour(kernel):
-    """A score by differences at each of 60 neighbours was 15,237 rows; densities and two scores of mu are 131."""
+def test_a_step_takes_a_density_for_each_neighbor(kernel):
+    """A score by differences at each of 60 neighbors was 15,237 rows; densities and two scores of mu are 131."""
     n = 60
     rows, said = rows_a_step(n, xps.Blocks({"z": kernel, "mu": xps.MALA(0.1)}))
     assert rows == said
@@ -87,7 +87,7 @@ def test_a_block_is_differenced_in_its_own_coordinates(kernel, scheme):
     np.testing.assert_allclose(trace.draws, again.draws, atol=1e-3)
 
 
-def test_the_neighbours_of_a_large_block_do_not_fill_the_memory(monkeypatch):
+def test_the_neighbors_of_a_large_block_do_not_fill_the_memory(monkeypatch):
     """They are evaluated in slabs; the values are those of all at once."""
     model, rows = counting_mixture(40)
     kernel = xps.Blocks({"z": xps.LocallyBalanced(), "mu": xps.MALA(0.1)})
@@ -101,7 +101,7 @@ def test_the_neighbours_of_a_large_block_do_not_fill_the_memory(monkeypatch):
     assert rows[1] == 42 * CHAINS  # the positions of a score by differences
 
 
-def test_memory_of_neighbours_is_bounded():
+def test_memory_of_neighbors_is_bounded():
     space = xps.Binary().bind(xps.backend_of(np.zeros(0)), np.zeros((50, 600)))
     x = np.zeros((50, 600))
     tracemalloc.start()

@@ -1,7 +1,7 @@
 """A density that couples the chains, or is random, is refused by name before the first step.
 
 A softmax, a mean or a norm over the axis of the chains gives values of the right shape, and each chain then has another
-distribution (tensorflow/probability#1093). Two copies of one chain tell, or a chain whose neighbours have moved.
+distribution (tensorflow/probability#1093). Two copies of one chain tell, or a chain whose neighbors have moved.
 """
 
 import math
@@ -199,7 +199,7 @@ def test_products_of_matrices_that_round(typed_library):
 
 
 def test_functions_that_take_few_positions():
-    """Outside of a box it raises, so that the neighbours go to where others began; a box of one point tells nothing."""
+    """Outside of a box it raises, so that the neighbors go to where others began; a box of one point tells nothing."""
 
     def inside(x):
         if np.any(np.abs(x) > 2):

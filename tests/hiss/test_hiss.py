@@ -203,7 +203,7 @@ def test_the_conditional_target(library, name, smoothing):
     ahead, behind = (library.host(joint.score(library.array(x + s * v))) for s in (1e-5, -1e-5))
     hvp = library.host(joint.hvp(library.array(x), library.array(v)))
     np.testing.assert_allclose(hvp, (ahead - behind) / 2e-5, atol=1e-7)
-    around = library.host(joint.space.neighbours(joint.xp, library.array(x)))
+    around = library.host(joint.space.neighbors(joint.xp, library.array(x)))
     differences = np.moveaxis(np.asarray([[log_density(y) for y in row] for row in around]), 2, 0)
     differences = differences - log_density(x)[:, None, None]
     found = library.host(point.differences)

@@ -95,7 +95,7 @@ def mixed(values, dim, score):
 
 
 BLOCKS = [
-    # Of z, the neighbours of the point and of the proposal, and the proposal; its score is used where it is accepted.
+    # Of z, the neighbors of the point and of the proposal, and the proposal; its score is used where it is accepted.
     (2, {"z": xps.LocallyBalanced(), "mu": xps.MALA(0.1)}, (14, 2, 0)),
     (2, {"z": xps.Gibbs(), "mu": xps.HMC(0.1, 3)}, (2, 4, 0)),
     (2, {"z": xps.Gibbs(), "mu": xps.RWM(0.1)}, (2, 0, 0)),

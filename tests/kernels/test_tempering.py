@@ -86,7 +86,7 @@ def precision():
 
 
 def test_swaps_by_hand(library):
-    """Rungs on their own for a step, then neighbours exchanged: even pairs first, then odd ones, every second step."""
+    """Rungs on their own for a step, then neighbors exchanged: even pairs first, then odd ones, every second step."""
     kernel = ParallelTempering(RWM(0.7), (1.0, 0.6, 0.3, 0.1), every=2)
     x = start(30)
     noise = noise_of(kernel, x, 8)

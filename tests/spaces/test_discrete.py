@@ -130,11 +130,11 @@ def _numpy():
 
 
 @every_space
-def test_neighbours_are_the_states_one_move_away(library, name):
+def test_neighbors_are_the_states_one_move_away(library, name):
     space, dim = SPACES[name]
     states = space.states(dim)
     x = library.array(states)
-    found = library.host(bound_space(library, space, x).neighbours(library.xp, x))
+    found = library.host(bound_space(library, space, x).neighbors(library.xp, x))
     n = space.variables(dim)
     assert found.shape == (n, space.choices - 1, len(states), dim)
     for s, state in enumerate(states):
@@ -180,10 +180,10 @@ def test_integers_move_as_numbers_do_and_stay_integers(library32, name, dtype):
     states = space.states(dim)
     x, real = library32.array(states.astype(dtype)), library32.array(states)
     bound, bound_real = (bound_space(library32, space, a) for a in (x, real))
-    around_x = bound.neighbours(library32.xp, x)
+    around_x = bound.neighbors(library32.xp, x)
     assert around_x.dtype == x.dtype
     np.testing.assert_array_equal(
-        library32.host(around_x), library32.host(bound_real.neighbours(library32.xp, real)).astype(dtype)
+        library32.host(around_x), library32.host(bound_real.neighbors(library32.xp, real)).astype(dtype)
     )
 
 
@@ -196,12 +196,12 @@ def test_chains_have_any_number_of_axes(library, name):
     x = library.array(rows)
     bound = bound_space(library, space, x)
     index = library.host(bound.index(library.xp, x))
-    neighbours = library.host(bound.neighbours(library.xp, x))
+    neighbors = library.host(bound.neighbors(library.xp, x))
     for at in np.ndindex(2, 3):
         one = library.array(rows[at])
         np.testing.assert_array_equal(index[at], library.host(bound.index(library.xp, one)))
         np.testing.assert_array_equal(
-            neighbours[(slice(None), slice(None), *at)], library.host(bound.neighbours(library.xp, one))
+            neighbors[(slice(None), slice(None), *at)], library.host(bound.neighbors(library.xp, one))
         )
 
 
@@ -231,7 +231,7 @@ def expected_differences(target, space, states):
 
 @every_space
 @pytest.mark.parametrize("integers", [False, True], ids=["floating", "integers"])
-def test_differences_by_neighbours_equal_those_of_the_density(library, name, integers):
+def test_differences_by_neighbors_equal_those_of_the_density(library, name, integers):
     space, dim = SPACES[name]
     if integers and name not in INTEGERS:
         pytest.skip("values that are no integers")
@@ -254,7 +254,7 @@ def test_differences_by_neighbours_equal_those_of_the_density(library, name, int
 
 @every_space
 def test_differences_that_the_user_gives_are_taken_as_they_are(library, name):
-    """And cost one evaluation, not one for each neighbour."""
+    """And cost one evaluation, not one for each neighbor."""
     space, dim = SPACES[name]
     x = library.array(space.states(dim))
     own = bound_space(library, space, x)

@@ -29,7 +29,7 @@ def summed(a):
 
 
 def log_density(x, scale):
-    """Neighbours in a row pull at each other, so that the order of the axes matters."""
+    """Neighbors in a row pull at each other, so that the order of the axes matters."""
     assert x.shape[-3:] == SHAPE
     near = x[..., 1:] - x[..., :-1]
     return -0.5 * summed(scale * x * x) - summed(near**4) / 4

@@ -9,7 +9,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.metrics.discrete import exact_probabilities
 from xpsample.spaces import Binary
 from xpsample.targets import Capability
-from xpsample.zoo.rbm import RBM, gibbs_sweep, log_normaliser, rbm
+from xpsample.zoo.rbm import RBM, gibbs_sweep, log_normalizer, rbm
 
 RNG = np.random.default_rng(0)
 MODEL = RBM(RNG.standard_normal((5, 3)), RNG.standard_normal(5), RNG.standard_normal(3))
@@ -31,14 +31,14 @@ def test_between_the_states(library):
 
 def test_normaliser_by_either_side():
     log_z = np.log(sum(np.exp(direct(v)) for v in Binary().states(5)))
-    assert log_normaliser(MODEL) == pytest.approx(log_z, rel=1e-12)
-    assert log_normaliser(RBM(MODEL.weights.T, MODEL.hidden_bias, MODEL.visible_bias)) == pytest.approx(
+    assert log_normalizer(MODEL) == pytest.approx(log_z, rel=1e-12)
+    assert log_normalizer(RBM(MODEL.weights.T, MODEL.hidden_bias, MODEL.visible_bias)) == pytest.approx(
         log_z, rel=1e-12
     )
     wide = RBM(np.zeros((30, 16)), np.zeros(30), np.zeros(16))
-    assert log_normaliser(wide) == pytest.approx(46 * np.log(2), rel=1e-12)
+    assert log_normalizer(wide) == pytest.approx(46 * np.log(2), rel=1e-12)
     with pytest.raises(HyperparameterError, match="too many"):
-        log_normaliser(RBM(np.zeros((30, 30)), np.zeros(30), np.zeros(30)))
+        log_normalizer(RBM(np.zeros((30, 30)), np.zeros(30), np.zeros(30)))
 
 
 def test_large_inputs_do_not_overflow(library32):

@@ -38,7 +38,7 @@ def tv_to_uniform(shares: np.ndarray) -> np.ndarray:
     return 0.5 * np.sum(np.abs(shares - 1.0 / shares.shape[-1]), axis=-1)
 
 
-def normalised_entropy(shares: np.ndarray) -> np.ndarray:
+def normalized_entropy(shares: np.ndarray) -> np.ndarray:
     """H(p) / log C (Eq. 91), (...), from 0 to 1; of two classes or more."""
     return entropy(shares) / math.log(shares.shape[-1])
 

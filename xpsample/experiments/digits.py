@@ -37,7 +37,7 @@ def load_digits() -> tuple[Digits, Digits]:
     return part("train"), part("test")
 
 
-def classify(x: np.ndarray, known: Digits, neighbours: int = 5) -> Classified:
+def classify(x: np.ndarray, known: Digits, neighbors: int = 5) -> Classified:
     """Classify images (..., 784), background -1 and ink 1, by a vote of their nearest neighbors in Euclidean distance.
 
     Among the images `known` so many vote; of classes with equal votes the smallest digit wins.
@@ -47,7 +47,7 @@ def classify(x: np.ndarray, known: Digits, neighbours: int = 5) -> Classified:
     votes, distances = [], []
     for rows in np.array_split(flat, -(-len(flat) // _ROWS)):
         squared = squares - 2 * rows @ known.images.T  # but for |x|^2
-        nearest = np.argpartition(squared, neighbours, axis=-1)[:, :neighbours]
+        nearest = np.argpartition(squared, neighbors, axis=-1)[:, :neighbors]
         votes.append(np.mean(known.labels[nearest][..., None] == np.arange(CLASSES), axis=1))
         distances.append(np.sqrt(np.maximum(np.min(squared, axis=-1) + np.sum(rows**2, axis=-1), 0)))
     shares = np.concatenate(votes).reshape(*x.shape[:-1], CLASSES)

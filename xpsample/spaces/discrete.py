@@ -175,7 +175,7 @@ class Discrete(Unmapped):
         """0 .. n - 1 as int32, where the positions live; n is at most the number of variables or of choices."""
         return self._numbers[:n]
 
-    def neighbours(self, xp: Any, x: Array, some: slice = slice(None)) -> Array:
+    def neighbors(self, xp: Any, x: Array, some: slice = slice(None)) -> Array:
         """All positions one move of a variable, or of `some`, away.
 
         ``(*chains, dim) -> (variables, choices - 1, *chains, dim)``.
@@ -195,7 +195,7 @@ class Discrete(Unmapped):
         """
         n = self.variables(x.shape[-1])
         width = max(1, SLAB // max(1, (self.choices - 1) * math.prod(x.shape)))
-        slabs = [f(self.neighbours(xp, x, slice(begin, min(begin + width, n)))) for begin in range(0, n, width)]
+        slabs = [f(self.neighbors(xp, x, slice(begin, min(begin + width, n)))) for begin in range(0, n, width)]
         values = slabs[0] if len(slabs) == 1 else xp.concat(slabs)
         return self.valid(xp, xp.permute_dims(values, (*range(2, values.ndim), 0, 1)))
 

@@ -10,7 +10,7 @@ class Bonds(NamedTuple):
 
     Attributes
     ----------
-    neighbours : array of int32, shape (variables, most)
+    neighbors : array of int32, shape (variables, most)
         The variables that each one is joined with; any, in slots without a bond.
     bond : array of int32, shape (variables, most)
         The number of the bond of each slot, the same at both of its ends; `number` in slots without one.
@@ -22,7 +22,7 @@ class Bonds(NamedTuple):
         Bonds.
     """
 
-    neighbours: Array
+    neighbors: Array
     bond: Array
     gains: Array
     field: Array

@@ -273,7 +273,7 @@ def check_bonds(target: BoundTarget, x: Array) -> None:
     """Raise unless the bonds are a ferromagnet's, and agree with changes of the log density."""
     space = target.space
     assert isinstance(space, Discrete)
-    neighbours, bond, gains, field = (to_host(part) for part in target.bonds()[:4])
+    neighbors, bond, gains, field = (to_host(part) for part in target.bonds()[:4])
     gains = np.where(bond < target.bonds().number, gains, 0.0)
     if np.any(gains < 0):
         raise CapabilityError(
@@ -284,7 +284,7 @@ def check_bonds(target: BoundTarget, x: Array) -> None:
 
     def of(x: Array) -> tuple[np.ndarray, np.ndarray]:
         index = to_host(space.index(target.xp, x))
-        equal = index[..., neighbours] == index[..., None]
+        equal = index[..., neighbors] == index[..., None]
         own = np.take_along_axis(np.broadcast_to(field, (*index.shape, field.shape[-1])), index[..., None], axis=-1)
         return 0.5 * np.sum(gains * equal, axis=(-2, -1)) + np.sum(own, axis=(-2, -1)), to_host(target.log_density(x))
 

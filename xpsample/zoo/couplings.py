@@ -43,12 +43,12 @@ def lists(couplings: Any, pairs: Any, field: np.ndarray) -> dict[str, np.ndarray
             f"{couplings.shape}"
         )
     couplings = np.broadcast_to(couplings, pairs.shape[:1])
-    neighbours, pair = neighbour_lists(pairs, dim)
+    neighbors, pair = neighbor_lists(pairs, dim)
     weights = np.where(pair < len(pairs), np.append(couplings, 0.0)[pair], 0.0)
-    return {"neighbours": neighbours, "pair": pair, "couplings": weights, "diagonal": np.zeros(dim)}
+    return {"neighbors": neighbors, "pair": pair, "couplings": weights, "diagonal": np.zeros(dim)}
 
 
-def neighbour_lists(pairs: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
+def neighbor_lists(pairs: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
     """For each variable those joined with it and the numbers of their pairs, both (variables, most) of int32.
 
     Slots without a pair have variable 0 and the number of pairs.
@@ -58,21 +58,21 @@ def neighbour_lists(pairs: np.ndarray, variables: int) -> tuple[np.ndarray, np.n
     one, other = both[order].T
     place = np.arange(len(one)) - np.searchsorted(one, one)
     shape = (variables, int(np.max(place, initial=0)) + 1)
-    neighbours, pair = np.zeros(shape, dtype=np.int32), np.full(shape, len(pairs), dtype=np.int32)
-    neighbours[one, place], pair[one, place] = other, np.tile(np.arange(len(pairs)), 2)[order]
-    return neighbours, pair
+    neighbors, pair = np.zeros(shape, dtype=np.int32), np.full(shape, len(pairs), dtype=np.int32)
+    neighbors[one, place], pair[one, place] = other, np.tile(np.arange(len(pairs)), 2)[order]
+    return neighbors, pair
 
 
 def lists_pull(x: Array, data: Any) -> Array:
     """W x, ``(*chains, dim)``, by lists."""
-    xp, neighbours = array_namespace(x), data["neighbours"]
-    around = xp.reshape(xp.take(x, xp.reshape(neighbours, (-1,)), axis=-1), (*x.shape[:-1], *neighbours.shape))
+    xp, neighbors = array_namespace(x), data["neighbors"]
+    around = xp.reshape(xp.take(x, xp.reshape(neighbors, (-1,)), axis=-1), (*x.shape[:-1], *neighbors.shape))
     return xp.sum(around * data["couplings"], axis=-1)
 
 
 def lists_pull_at(x: Array, i: Any, data: Any) -> Array:
     """Element i of W x, ``(*chains)``, by lists."""
-    return array_namespace(x).take(x, data["neighbours"][i, ...], axis=-1) @ data["couplings"][i, ...]
+    return array_namespace(x).take(x, data["neighbors"][i, ...], axis=-1) @ data["couplings"][i, ...]
 
 
 def couplings_bonds(data: Any, low: int, number: int) -> Bonds:
@@ -83,13 +83,13 @@ def couplings_bonds(data: Any, low: int, number: int) -> Bonds:
     w, own = data["couplings"], data["field"]
     xp, dim = array_namespace(w), own.shape[0]
     if "pair" in data:
-        neighbours, bond = data["neighbours"], data["pair"]
+        neighbors, bond = data["neighbors"], data["pair"]
     else:
         i = xp.arange(dim, dtype=xp.int32, device=device_of(w))
-        neighbours = xp.broadcast_to(i, (dim, dim))
+        neighbors = xp.broadcast_to(i, (dim, dim))
         first, last = xp.minimum(i, i[:, None]), xp.maximum(i, i[:, None])
         bond = xp.where(first < last, first * dim + last, number)
     if low:
-        return Bonds(neighbours, bond, 2.0 * w, xp.stack([-own, own], axis=-1), number)
+        return Bonds(neighbors, bond, 2.0 * w, xp.stack([-own, own], axis=-1), number)
     own = own + 0.5 * xp.sum(w, axis=-1)  # the diagonal of a matrix, too
-    return Bonds(neighbours, bond, 0.5 * w, xp.stack([xp.zeros_like(own), own], axis=-1), number)
+    return Bonds(neighbors, bond, 0.5 * w, xp.stack([xp.zeros_like(own), own], axis=-1), number)

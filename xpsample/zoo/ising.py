@@ -63,16 +63,16 @@ def ising_lattice(
     data = np.broadcast_to(field, (sites,)).copy()
 
     def score(x: Array, field: Array) -> Array:
-        return coupling * neighbour_sum(x, shape, periodic) + field
+        return coupling * neighbor_sum(x, shape, periodic) + field
 
     def both(x: Array, field: Array) -> tuple[Array, Array]:
-        pull = coupling * neighbour_sum(x, shape, periodic)
+        pull = coupling * neighbor_sum(x, shape, periodic)
         return array_namespace(x).sum(x * (0.5 * pull + field), axis=-1), pull + field
 
     return Target(
         lambda x, field: both(x, field)[0],
         score=score,
-        hvp=lambda x, v, field: coupling * neighbour_sum(v, shape, periodic),
+        hvp=lambda x, v, field: coupling * neighbor_sum(v, shape, periodic),
         log_density_and_score=both,
         # No spin is coupled with itself, so the density is linear in each.
         differences=lambda x, field: (-2.0 * x * score(x, field))[..., None],
@@ -167,7 +167,7 @@ def internal_energy(x: Same, shape: Sequence[int], periodic: bool = True) -> Sam
     Its mean over a run has the Monte Carlo standard error ``mcse_mean(energy[..., None])``.
     """
     xp = array_namespace(x)
-    return -0.5 * xp.mean(x * neighbour_sum(x, check_lattice(shape), periodic), axis=-1)
+    return -0.5 * xp.mean(x * neighbor_sum(x, check_lattice(shape), periodic), axis=-1)
 
 
 def lattice_pairs(shape: Sequence[int], periodic: bool = True) -> np.ndarray:
@@ -188,7 +188,7 @@ def lattice_pairs(shape: Sequence[int], periodic: bool = True) -> np.ndarray:
     return np.concatenate(pairs)
 
 
-def neighbour_sum(x: Array, shape: tuple[int, ...], periodic: bool) -> Array:
+def neighbor_sum(x: Array, shape: tuple[int, ...], periodic: bool) -> Array:
     """For every site the sum over those joined with it: ``(..., prod(shape)) -> (..., prod(shape))``."""
     xp = array_namespace(x)
     lattice = xp.reshape(x, (*x.shape[:-1], *shape))
@@ -200,7 +200,7 @@ def neighbour_sum(x: Array, shape: tuple[int, ...], periodic: bool) -> Array:
     return xp.reshape(total, x.shape)
 
 
-def neighbours_of(i: Any, shape: tuple[int, ...], periodic: bool) -> list[tuple[Any, Any]]:
+def neighbors_of(i: Any, shape: tuple[int, ...], periodic: bool) -> list[tuple[Any, Any]]:
     """The sites joined with site i, by arithmetic, each with 1, or with 0 at an edge that has none."""
     found, stride = [], math.prod(shape)
     for n in shape:
@@ -215,19 +215,19 @@ def lattice_bonds(shape: tuple[int, ...], periodic: bool, gain: float, field: Ar
     """Bonds of a lattice, by arithmetic: the bond of site i and the next along axis a has number a sites + i."""
     xp, sites = array_namespace(field), math.prod(shape)
     i = xp.arange(sites, dtype=xp.int32, device=device_of(field))
-    pairs = neighbours_of(i, shape, periodic)
+    pairs = neighbors_of(i, shape, periodic)
     number = len(shape) * sites
     bonds = []
     for slot, (j, there) in enumerate(pairs):
         bond = slot // 2 * sites + (j if slot % 2 else i)
         bonds.append(bond if periodic else xp.where(there > 0, bond, number))
-    neighbours, bond = (xp.stack(parts, axis=-1) for parts in ([j for j, _ in pairs], bonds))
-    return Bonds(neighbours, bond, gain * xp.ones_like(bond, dtype=field.dtype), field, number)
+    neighbors, bond = (xp.stack(parts, axis=-1) for parts in ([j for j, _ in pairs], bonds))
+    return Bonds(neighbors, bond, gain * xp.ones_like(bond, dtype=field.dtype), field, number)
 
 
 def _sum_around(x: Array, i: Any, shape: tuple[int, ...], periodic: bool) -> Array:
-    """`neighbour_sum` at site i alone."""
-    pairs = neighbours_of(i, shape, periodic)
+    """`neighbor_sum` at site i alone."""
+    pairs = neighbors_of(i, shape, periodic)
     return functools.reduce(operator.add, (x[..., j] if periodic else there * x[..., j] for j, there in pairs))
 
 
@@ -365,14 +365,14 @@ class _Potts:
         return lattice_bonds(self.shape, self.periodic, self.coupling, data["field"])
 
     def _changes_at(self, index: Array, block: Callable[[Any], Array], i: Any, data: Any) -> Array:
-        pairs = neighbours_of(i, self.shape, self.periodic)
+        pairs = neighbors_of(i, self.shape, self.periodic)
         around = functools.reduce(operator.add, (there * block(j) for j, there in pairs))
         return self._gains(index, self.coupling * around + data["field"][i, ...], data)
 
     def _pulls(self, blocks: Array) -> Array:
         """The pull of all neighbors on every state of every site, in the shape of `blocks`."""
         xp = array_namespace(blocks)
-        by_state = neighbour_sum(xp.moveaxis(blocks, -1, -2), self.shape, self.periodic)
+        by_state = neighbor_sum(xp.moveaxis(blocks, -1, -2), self.shape, self.periodic)
         return self.coupling * xp.moveaxis(by_state, -2, -1)
 
     def _density(self, blocks: Array, data: Any) -> Array:

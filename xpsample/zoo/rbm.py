@@ -49,7 +49,7 @@ def rbm(parameters: RBM) -> Target:
     )  # fmt: skip
 
 
-def log_normaliser(parameters: RBM) -> float:
+def log_normalizer(parameters: RBM) -> float:
     """log of the sum of ``exp(log density)`` over all visible states, by enumeration of the smaller side, on the host.
 
     Raises

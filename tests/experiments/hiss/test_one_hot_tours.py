@@ -69,7 +69,7 @@ def test_hvp_of_lengths():
     v, data = np.random.default_rng(2).random((2, 25)), target.data
     curved = target.score(x + v, data) - target.score(x, data)  # the score is linear
     np.testing.assert_allclose(target.hvp(x, v, data), curved, rtol=1e-10)
-    assert tsp_one_hot(CITIES, standardised=True).hvp is None
+    assert tsp_one_hot(CITIES, standardized=True).hvp is None
 
 
 def test_bad_input():

@@ -83,7 +83,7 @@ def test_refinements_of_fig_17_change_nothing(data_folder):
     """A change costs 1 / alpha = 10,000 in the exponent. So 4,000 of them change no draw, and they are left out."""
     cities = load_dataset("tsp_eil")["eil14"].astype(np.float64)
     x0 = np.eye(14)[random_tours(0, 50, 14)].reshape(50, 196)
-    target = tsp_one_hot(cities, relaxation="coordinates", standardised=True)
+    target = tsp_one_hot(cities, relaxation="coordinates", standardized=True)
     with_them, without = (
         sample(target, HiSS(DMALA(1e-4), np.full(50, 0.3), 2, count), x0, 10, seed=1, progress=False)
         for count in (4, 0)

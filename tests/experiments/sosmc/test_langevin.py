@@ -112,7 +112,7 @@ def test_draws_of_the_reference():
     for points in (drawn, start_positions(problem, 1, n, 0)[0]):
         nearest = np.argmin(np.sum((points[:, None] - problem.means) ** 2, axis=-1), axis=1)
         shares = softmax(problem.start)
-        # Some draws are nearer to another mean: at most P(|z| > 2), per neighbour, of what the larger ones have.
+        # Some draws are nearer to another mean: at most P(|z| > 2), per neighbor, of what the larger ones have.
         leak = 2 * norm.sf(2.0) * shares.max()
         assert np.all(np.abs(np.bincount(nearest, minlength=6) / n - shares) < leak + 5 * 0.5 / np.sqrt(n))
         np.testing.assert_allclose(np.mean(points, axis=0), shares @ problem.means, atol=5 * 3 / np.sqrt(n))

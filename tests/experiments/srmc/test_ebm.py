@@ -92,7 +92,7 @@ def test_the_model_without_walls_is_the_target_within_them(data_folder):
     np.testing.assert_allclose(points[0].score, points[1].score, atol=1e-12)
 
 
-def test_neighbours_are_those_of_scikit_learn(data_folder):
+def test_neighbors_are_those_of_scikit_learn(data_folder):
     train, test = load_digits()
     some = Digits(train.images[:1500], train.labels[:1500])
     x = test.images[:1200].reshape(2, 600, 784)

@@ -74,7 +74,7 @@ class Problem:
         return self.states.reshape(len(self.states), -1, self.blocks)
 
     @cached_property
-    def neighbours(self):
+    def neighbors(self):
         """Whether two states differ in one variable."""
         different = np.any(self.variables[:, None] != self.variables[None], axis=-1)
         return different.sum(axis=-1) == 1
@@ -129,10 +129,10 @@ def langevin(problem, step_size, balance=0.5, score=None):
 
 
 def with_gradients(problem, temperature=0.5, score=None):
-    """exp(temperature s . (y - x)) over the neighbours y (Eq. 27)."""
+    """exp(temperature s . (y - x)) over the neighbors y (Eq. 27)."""
     score = problem.score if score is None else score
     change = problem.states[None] - problem.states[:, None]
-    return rows_to_one(np.where(problem.neighbours, np.exp(temperature * np.sum(score[:, None] * change, -1)), 0.0))
+    return rows_to_one(np.where(problem.neighbors, np.exp(temperature * np.sum(score[:, None] * change, -1)), 0.0))
 
 
 G = {
@@ -143,13 +143,13 @@ G = {
 
 
 def balanced(problem, g, log_pi=None):
-    """g(pi(y) / pi(x)) over the neighbours y (Eq. 24)."""
+    """g(pi(y) / pi(x)) over the neighbors y (Eq. 24)."""
     log_pi = problem.log_pi if log_pi is None else log_pi
-    return rows_to_one(np.where(problem.neighbours, g(np.exp(log_pi[None] - log_pi[:, None])), 0.0))
+    return rows_to_one(np.where(problem.neighbors, g(np.exp(log_pi[None] - log_pi[:, None])), 0.0))
 
 
 def uniform(problem):
-    return rows_to_one(np.where(problem.neighbours, 1.0, 0.0))
+    return rows_to_one(np.where(problem.neighbors, 1.0, 0.0))
 
 
 # ---- transition matrices ---------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def misfit(found, matrix):
         small = e < 5
         n, e = np.append(n[~small], n[small].sum()), np.append(e[~small], e[small].sum())
         n, e = n[e > 0], e[e > 0]
-        if e[-1] < 5 and len(e) > 1:  # the pool itself is small: into its neighbour
+        if e[-1] < 5 and len(e) > 1:  # the pool itself is small: into its neighbor
             n, e = np.append(n[:-2], n[-2] + n[-1]), np.append(e[:-2], e[-2] + e[-1])
         statistic += np.sum((n - e) ** 2 / e)
         freedom += len(e) - 1
@@ -280,7 +280,7 @@ def assert_proposals(problem, kernel, proposal, log_pi=None):
         values, which = np.unique(problem.variables[:, m], axis=0, return_inverse=True)
         has = np.arange(len(values)) == which.reshape(-1, 1)
         # The choice is by an inverse CDF: a value takes an interval of the uniforms, or one for each way to reach it.
-        ways = max(1, problem.neighbours[0].sum())
+        ways = max(1, problem.neighbors[0].sum())
         assert np.max(np.abs((frequencies - proposal) @ has)) < (ways + 1) / chains
     assert_acceptance(problem, found, info.acceptance_probability, proposal, log_pi)
 

@@ -42,7 +42,7 @@ def test_a_balancing_function_is_balanced(library32, name):
 
 @every_function
 def test_impossible_states_are_never_reached(name):
-    """Neighbours of density 0; `Max` proposes them, and counts divergences."""
+    """Neighbors of density 0; `Max` proposes them, and counts divergences."""
 
     def log_density(x):
         xp = array_namespace(x)

@@ -266,8 +266,8 @@ def test_what_it_cannot_serve_is_refused():
 
 
 def _one_bond(gain):
-    neighbours, bond = np.array([[1], [0], [0], [0]]), np.array([[0], [0], [1], [1]])
-    return Bonds(neighbours, bond, np.full((4, 1), gain), np.zeros((4, 2)), 1)
+    neighbors, bond = np.array([[1], [0], [0], [0]]), np.array([[0], [0], [1], [1]])
+    return Bonds(neighbors, bond, np.full((4, 1), gain), np.zeros((4, 2)), 1)
 
 
 def test_bonds_that_are_not_those_of_the_density_are_refused():

@@ -16,7 +16,7 @@ RELAXATIONS = ("lengths", "coordinates")
 
 
 def tsp_one_hot(
-    cities: np.ndarray, temperature: float = 1.0, relaxation: str = "lengths", standardised: bool = False
+    cities: np.ndarray, temperature: float = 1.0, relaxation: str = "lengths", standardized: bool = False
 ) -> Target:
     """Closed tours as n x n zeros and ones; row k is the one-hot k-th city (HiSS, Section 6.3).
 
@@ -31,7 +31,7 @@ def tsp_one_hot(
         What the score is the gradient of. ``"lengths"``: the sum of ``x_k' D x_(k+1)`` over the stops k, with D the
         distances; it is linear in every row. ``"coordinates"``: the length of the tour through the points
         ``x_k' cities``, as in the public code of the HiSS paper.
-    standardised : bool
+    standardized : bool
         Divide the score by its standard deviation over the n^2 coordinates, as that code does with the logits of its
         proposal. The score is then no gradient. A kernel with a Metropolis-Hastings step stays exact, since its
         proposal may be any function of the position.
@@ -80,10 +80,10 @@ def tsp_one_hot(
 
     def score(x: Array, data: Any) -> Array:
         slope = gradient(x, data)
-        if not standardised:
+        if not standardized:
             return slope
         return slope / array_namespace(x).std(slope, axis=-1, keepdims=True)
 
-    plain = relaxation == "lengths" and not standardised
+    plain = relaxation == "lengths" and not standardized
     hvp = (lambda x, v, data: by_lengths(v, data)) if plain else None
     return Target(log_density, score=score, hvp=hvp, data=data, space=OneHot(n), constrained=True)

@@ -145,7 +145,7 @@ def _over_scales(run: Run[Size], cities: np.ndarray, start: np.ndarray) -> Itera
         xp = array_namespace(x)
         return xp.argmax(xp.reshape(x, (*x.shape[:-1], n, n)), axis=-1)
 
-    target = tsp_one_hot(cities, relaxation="coordinates", standardised=True)
+    target = tsp_one_hot(cities, relaxation="coordinates", standardized=True)
     kernel, recorders = HiSS(DMALA(1e-4), eta, SWEEPS, 0), (Record("tours", cities_in_order),)
     label = f"{device} HiSS over eta, {run.size.iterations} iterations"
     trace = run.sample(target, kernel, x0, run.size.iterations, recorders=recorders, label=label, quiet=True)
@@ -176,7 +176,7 @@ def _sampled(
     if sampler.permutations:
         target, x0 = tsp(cities), device.array(start.astype(np.int32))
     else:
-        target = tsp_one_hot(cities, relaxation="coordinates", standardised=True)
+        target = tsp_one_hot(cities, relaxation="coordinates", standardized=True)
         x0 = device.array(np.eye(n)[start].reshape(len(start), n * n))
     trace = run.sample(
         *(target, sampler.kernel, x0, samples),

@@ -19,7 +19,7 @@ from xpsample.experiments.classes import (
     classes_covered,
     cumulative_class_shares,
     kl_to_uniform,
-    normalised_entropy,
+    normalized_entropy,
     tv_to_uniform,
     vendi_score,
 )
@@ -131,7 +131,7 @@ def _row(sampler: str, alpha: float, labels: np.ndarray, images: np.ndarray, kno
         "classes": int(classes_covered(shares)),
         "kl": float(kl_to_uniform(shares)),
         "tv": float(tv_to_uniform(shares)),
-        "entropy": float(normalised_entropy(shares)),
+        "entropy": float(normalized_entropy(shares)),
         "cumulative_kl": float(kl_to_uniform(cumulative_class_shares(labels, CLASSES))[-1]),
         "vendi": float(vendi_score(votes)),
         "theta": 0.0,
@@ -237,7 +237,7 @@ def _anneal(run: Run[Size], machine: RBM, known: Digits, device: DeviceDtype) ->
             {
                 "sampler": f"{name} {device.backend.name}",
                 "alpha": alpha,
-                "entropy": float(normalised_entropy(shares)) * math.log(CLASSES),
+                "entropy": float(normalized_entropy(shares)) * math.log(CLASSES),
                 "vendi": float(vendi_score(voted.votes)),
                 "log_z": estimate.value,
                 "log_z_se": estimate.standard_error,

@@ -17,7 +17,7 @@ from xpsample.experiments.classes import (
     cumulative_class_shares,
     kl_to_uniform,
     modes_discovered,
-    normalised_entropy,
+    normalized_entropy,
     tv_to_uniform,
     vendi_score,
 )
@@ -124,7 +124,7 @@ def measures(labels: np.ndarray) -> dict[str, np.ndarray]:
         "covered": classes_covered(shares).astype(np.float64),
         "kl": kl_to_uniform(shares),
         "tv": tv_to_uniform(shares),
-        "entropy": normalised_entropy(shares),
+        "entropy": normalized_entropy(shares),
     }
 
 

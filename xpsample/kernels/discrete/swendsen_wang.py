@@ -76,7 +76,7 @@ class SwendsenWang(MemorylessKernel[Info]):
         # A label is the number of a variable, from 1 to n; held variables have label 0, and n changes nothing.
         def spread(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             labels, _ = carry
-            least = xp.min(xp.where(closed, _around(xp, labels, bonds.neighbours), n), axis=-1)
+            least = xp.min(xp.where(closed, _around(xp, labels, bonds.neighbors), n), axis=-1)
             # The variables that labels name hear of it, too, and what they hear reaches all that have their label: the
             # number of rounds grows with the logarithm of a cluster, and not with its diameter.
             heard = xp.where(labels > 0, least, n)
@@ -98,7 +98,7 @@ class SwendsenWang(MemorylessKernel[Info]):
 
 def _closed(xp: Any, bonds: Bonds, index: Array, uniform: Array) -> Array:
     """Which bonds are closed, ``(*chains, variables, most)``."""
-    same = _around(xp, index, bonds.neighbours) == index[..., None]
+    same = _around(xp, index, bonds.neighbors) == index[..., None]
     uniform = xp.concat([uniform, xp.ones_like(index[..., :1], dtype=uniform.dtype)], axis=-1)  # 1: no bond
     return same & (_around(xp, uniform, bonds.bond) < -xp.expm1(-bonds.gains))
 
