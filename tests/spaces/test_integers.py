@@ -154,6 +154,11 @@ TARGET = xps.Target(lambda x: -x[..., 0], space=xps.Integers(0, 5))
     [
         (lambda: xps.Integers(0.5), HyperparameterError, "low must hold integers up to .*; got 0.5"),
         (lambda: xps.Integers(0, 1e300), HyperparameterError, r"high must hold integers up to .*; got 1e\+300"),
+        (
+            lambda: xps.Integers(0, 2**60),
+            HyperparameterError,
+            r"high must hold .* 2\*\*53 in size, .*; got 1152921504606846976",
+        ),
         (lambda: xps.Integers(3, 3), HyperparameterError, "high must be above low; got low=3, high=3"),
         (lambda: xps.Integers((0, 1), shape=3), HyperparameterError, r"has 2 bounds for values of shape \(3,\)"),
         (
