@@ -128,6 +128,18 @@ def test_devices_are_picked_and_named(run_it, tmp_path):
     assert {device.dtype for device in seen} == {"float32", "float64"}
 
 
+def test_networks_are_trained_by_the_declared_backends_unless_quick(run_it):
+    seen = []
+
+    def measure(run):
+        seen.append({device.backend.name for device in run.devices})
+        return ROWS
+
+    assert run_it(made_up(measure, trains=True)) == run_it(made_up(measure, trains=True), "--quick") == 0
+    autodiff = {"torch"} if importlib.util.find_spec("torch") else {"numpy"}
+    assert seen == [{"numpy"}, autodiff]
+
+
 def test_what_is_missing_is_said(run_it, monkeypatch, capsys):
     monkeypatch.setattr("xpsample.experiments.runner.missing", lambda names: [f"{names}: no device"])
     assert run_it(made_up()) == run_it(made_up(), "--backend", "numpy") == run_it(made_up(backends=None)) == 0
