@@ -56,6 +56,16 @@ def test_a_run_that_is_dense_has_the_moments():
     assert trace.run_statistics.evaluations["score"] < 5
 
 
+@pytest.mark.parametrize("mass", [xps.DiagonalMetric(), xps.DenseMetric()], ids=repr)
+def test_the_last_three_tenths_of_a_warm_up_leave_the_metric_as_it_is(mass):
+    """The step size is tuned for the metric of the run."""
+    warm_up, x0 = 200, normals(8, 10)
+    trace = xps.sample(gaussian(PRECISION), HMC(steps=3, mass=mass), x0, 1, warmup=warm_up, seed=1, progress=False)
+    course = trace.warmup["HMC.mass"].reshape(warm_up, -1)
+    moves = np.flatnonzero(np.any(np.diff(course, axis=0) != 0, axis=1)) + 2  # number of the step, from 1
+    assert len(moves) > 10 and moves[-1] <= 0.7 * warm_up
+
+
 def test_one_matrix_for_each_group(library):
     x0, kernel = normals(2, 16, 3) * np.asarray([1.0, 4.0])[:, None, None], HMC(steps=3, mass=xps.DenseMetric())
     precision, settings = rotated(3, 10.0), {"warmup": 50, "seed": xps.Portable(1), "progress": False}
