@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from xpsample import MALA
+from xpsample import MALA, SRMC, Exact
 from xpsample.core.registry import to_host
 
 STEP = 1e-5
+EVERYTHING = SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires
 
 
 def check_score(target, x, coordinates=None, rtol=1e-6):
@@ -23,19 +24,25 @@ def check_score(target, x, coordinates=None, rtol=1e-6):
 
 def check_hvp(target, x, v):
     """Its Hessian times v, at NumPy positions, is the slope of its score along v."""
-    slope = (target.score(x + STEP * v) - target.score(x - STEP * v)) / (2 * STEP)
-    np.testing.assert_allclose(target.hvp(x, v), slope, rtol=1e-6, atol=1e-7 * np.max(np.abs(slope)))
+    bound = target.prepare(x, EVERYTHING)
+    slope = (bound.score(x + STEP * v) - bound.score(x - STEP * v)) / (2 * STEP)
+    np.testing.assert_allclose(bound.hvp(x, v), slope, rtol=1e-6, atol=1e-7 * np.max(np.abs(slope)))
 
 
 def check_libraries(target, x, library):
-    """Density and score are those of NumPy, to the digits of the dtype, in the positions' library and dtype."""
-    requires = MALA(0.1).requires
-    here, at = target.prepare(x, requires).evaluate(x), library.array(x)
-    there = target.prepare(at, requires).evaluate(at)
+    """Density, score and hvp are those of NumPy, to the digits of the dtype, in the positions' library and dtype."""
+    requires = MALA(0.1).requires if target.hvp is None else EVERYTHING
+    places = library.array(x), x
+    found, wanted = (_derivatives(target.prepare(at, requires), at, target.hvp is not None) for at in places)
     rtol = 1e-11 if library.dtype == "float64" else 1e-4
-    for found, wanted in ((there.log_density, here.log_density), (there.score, here.score)):
-        assert found.dtype == at.dtype
-        np.testing.assert_allclose(to_host(found), wanted, rtol=rtol, atol=rtol * np.max(np.abs(wanted)))
+    for mine, numpys in zip(found, wanted, strict=True):
+        assert mine.dtype == places[0].dtype
+        np.testing.assert_allclose(to_host(mine), numpys, rtol=rtol, atol=rtol * np.max(np.abs(numpys)))
+
+
+def _derivatives(bound, x, curved):
+    point = bound.evaluate(x)
+    return [point.log_density, point.score, *([bound.hvp(x, x)] if curved else [])]
 
 
 def check_density(target, reference, x):

@@ -1,14 +1,14 @@
-"""Logistic regression and the shipped data: derivatives, an independent formula, dtypes, every library."""
+"""Logistic regression: many data sets, saturated logits, other coordinates, the shipped data."""
 
 import numpy as np
 import pytest
 
-from xpsample import MALA, SRMC, Exact, Target
+from tests.zoo.derivatives import EVERYTHING
+from xpsample import Target
 from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.breast_cancer.affine import affine
 from xpsample.zoo.logistic import breast_cancer, load_breast_cancer, logistic_regression
 
-EVERYTHING = SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires
 ROWS, DIM = 40, 5
 
 
@@ -17,37 +17,6 @@ def problem():
     rng = np.random.default_rng(3)
     features = rng.standard_normal((ROWS, DIM))
     return features, (rng.random(ROWS) < 0.4).astype(int), rng.standard_normal((2, 3, DIM))
-
-
-def direct(w, features, labels, prior_scale):
-    """Row by row, from the definition."""
-    total = -0.5 * np.sum((w / prior_scale) ** 2)
-    for row, label in zip(features, labels, strict=True):
-        p = 1.0 / (1.0 + np.exp(-np.dot(row, w)))
-        total += np.log(p if label else 1.0 - p)
-    return total
-
-
-def test_density_is_the_definition_and_derivatives_are_its_differences(problem):
-    features, labels, x = problem
-    bound = logistic_regression(features, labels, prior_scale=1.7).prepare(x, EVERYTHING)
-    point = bound.evaluate(x)
-    for at in np.ndindex(2, 3):
-        np.testing.assert_allclose(point.log_density[at], direct(x[at], features, labels, 1.7), rtol=1e-12)
-
-    h = 1e-5
-    for i in range(DIM):
-        e = np.zeros(DIM)
-        e[i] = h
-        slope = [
-            (direct(w + e, features, labels, 1.7) - direct(w - e, features, labels, 1.7)) / (2 * h)
-            for w in x.reshape(-1, DIM)
-        ]
-        np.testing.assert_allclose(point.score[..., i].ravel(), slope, rtol=1e-6, atol=1e-8)
-    v = np.random.default_rng(1).standard_normal(x.shape)
-    np.testing.assert_allclose(bound.score(x), point.score, rtol=1e-14)
-    curvature = (bound.score(x + h * v) - bound.score(x - h * v)) / (2 * h)
-    np.testing.assert_allclose(bound.hvp(x, v), curvature, rtol=1e-6, atol=1e-7)
 
 
 def test_many_data_sets_are_one_target_each(library):
@@ -70,24 +39,6 @@ def test_many_data_sets_are_one_target_each(library):
         logistic_regression(features, labels[0])
 
 
-def test_every_library_gives_the_same_in_its_dtype(problem, typed_library):
-    features, labels, x = problem
-    target = logistic_regression(features, labels)
-    here = target.prepare(x, EVERYTHING)
-    there_x = typed_library.array(x)
-    there = target.prepare(there_x, EVERYTHING)
-    point = there.evaluate(there_x)
-    hvp = there.hvp(there_x, there_x)
-    tolerance = 1e-12 if typed_library.dtype == "float64" else 3e-5
-    for ours, expected in (
-        (point.log_density, here.evaluate(x).log_density),
-        (point.score, here.evaluate(x).score),
-        (hvp, here.hvp(x, x)),
-    ):
-        assert str(ours.dtype).endswith(typed_library.dtype)
-        np.testing.assert_allclose(typed_library.host(ours), expected, rtol=tolerance, atol=tolerance)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_far_out_everything_stays_finite(dtype):
     target = logistic_regression(np.asarray([[1.0], [1.0]]), np.asarray([1, 0]), prior_scale=1e6)
@@ -98,20 +49,6 @@ def test_far_out_everything_stays_finite(dtype):
     np.testing.assert_allclose(point.score, [[-1.0], [1.0]], rtol=1e-6)
     np.testing.assert_allclose(bound.hvp(x, x), 0.0, atol=1e-6)
     assert point.log_density.dtype == point.score.dtype == np.dtype(dtype)
-
-
-@pytest.mark.parametrize(
-    ("features", "labels", "scale", "message"),
-    [
-        (np.ones((3, 2)), np.ones(4), 1.0, r"\(3, 2\) and \(4,\)"),
-        (np.ones(3), np.ones(3), 1.0, "rows, dim"),
-        (np.ones((3, 2)), np.asarray([0, 1, 2]), 1.0, "0 or 1"),
-        (np.ones((3, 2)), np.ones(3), 0.0, "prior_scale"),
-    ],
-)
-def test_bad_input(features, labels, scale, message):
-    with pytest.raises(HyperparameterError, match=message):
-        logistic_regression(features, labels, scale)
 
 
 # ---- other coordinates -----------------------------------------------------------------------------------------------
