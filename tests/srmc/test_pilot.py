@@ -162,11 +162,12 @@ def test_values_agree_on_every_library(library):
     np.testing.assert_allclose(library.host(there.draws), here.draws, rtol=0, atol=1e-8)
 
 
-def test_groups_tune_as_each_would_alone():
-    """Bit for bit, given the same noise."""
+@pytest.mark.parametrize("rule", [None, LowestError(exponent=100.0)])
+def test_groups_tune_as_each_would_alone(rule):
+    """Bit for bit, given the same noise; without an overflow before the history begins."""
     x0, warming = (
         normals(2, 8, 3) * np.asarray([[[1.0]], [[3.0]]]),
-        with_tuning(xps.SRMC(xps.MALA(0.3)), 40, pooled=True),
+        with_tuning(xps.SRMC(xps.MALA(0.3), rule), 40, pooled=True),
     )
     target = gaussian(np.eye(3)).prepare(x0, warming.requires)
     rng = np.random.default_rng(1)
