@@ -112,6 +112,21 @@ def test_step_sizes_are_scored_and_a_chain_that_leaves_the_numbers_is_the_worst(
     assert scores[0.03] > scores[1e-7] + 0.5
 
 
+def test_step_sizes_are_compared_in_runs_of_the_full_length(monkeypatch, tmp_path):
+    """Short runs favor large step sizes, since a chain with a small one is still in its transient phase."""
+    lengths = []
+
+    def fit(run, split, device, method, grid, label):
+        lengths.append((method.steps, method.draws, method.thinning))
+        return {"log_likelihood": np.zeros((1, len(grid), 2))}, np.zeros((len(grid), 2), dtype=bool), 0.0
+
+    monkeypatch.setattr(srld_bnn, "_fit", fit)
+    run = Run(QUICK, argparse.Namespace(seed=0, out=tmp_path), [NUMPY])
+    for method in methods(QUICK, [10.0]).values():
+        srld_bnn._tune(run, None, NUMPY, method, "sampler")
+    assert lengths == [(300, 12, 5), (300, 12, 5), (20, 1, 1)]
+
+
 def test_the_kernels_are_the_papers():
     found = {name: repr(method.kernel(0.01)) for name, method in methods(QUICK, [10.0, 1.0]).items()}
     assert "SRLD" not in found["LD"] and "alpha=10.0" in found["SRLD 10"] and "alpha=1.0" in found["SRLD 1"]
