@@ -59,7 +59,7 @@ _OF_PAPERS: Mapping[str, Mapping[str, tuple[str, int]]] = {
         "deblur": ("Section 5.4: images and the strength of their prior, by SOSMC-MYULA and MYPGD with both steps", 6),
         "ebm2d": (
             "Section 5.2: energy models of moons, circles and blobs tuned to a half-plane, next to the optimum",
-            8,
+            12,
         ),
         "langevin": (
             "Section 5.1, Tables 1 and 2: weights of mixtures tuned to rewards, six methods, ten runs at once",

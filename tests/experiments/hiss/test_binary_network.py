@@ -32,6 +32,17 @@ def test_every_state_on_every_library(squashed, typed_library):
     check_between(target, np.random.default_rng(3).standard_normal((4, DIM)), typed_library)
 
 
+def test_rows_with_equal_inputs_are_computed_once():
+    """COMPAS has 2,169 different inputs in 4,937 rows. The density is that of all rows, outputs equal or not."""
+    x, inputs = np.random.default_rng(2).choice([-1.0, 1.0], size=(5, DIM)), INPUTS[[0, 1, 0, 2, 1, 0]]
+    outputs = np.array([0.0, 1.0, 1.0, 0.5, 1.0, 0.0])
+    target = binary_network(inputs, outputs, HIDDEN, 6.0)
+    assert target.data["inputs"].shape == (3, 2)
+    errors = np.array([[output(n, row, True) for row in inputs] for n in x]) - outputs
+    values = target.log_density(x, target.data)
+    np.testing.assert_allclose(values, -np.sum(errors**2, axis=-1), rtol=1e-12)
+
+
 def test_predictions(library):
     x = np.random.default_rng(1).choice([-1.0, 1.0], size=(2, 3, DIM))
     expected = [[[output(n, row, True) for row in INPUTS] for n in networks] for networks in x]

@@ -11,12 +11,14 @@ from xpsample.cli import main
 from xpsample.experiments.sosmc import ebm2d_problems as problems
 from xpsample.experiments.sosmc.ebm2d import METHODS
 from xpsample.experiments.sosmc.ebm2d_figures import ALONG, rows_along
+from xpsample.experiments.sosmc.ebm2d_tilts import DRAWS, TILTS, Tilts, tilted
 
 RUN = "sosmc-ebm2d"
 NEEDS = ("torch",)
 
 
 def test_table(rows):
+    rows = [row for row in rows if row["dataset"] != TILTS]
     assert [(r["method"], r["beta"]) for r in rows] == [(m, b) for m in METHODS for b in (0.25, 1.0)]
     for row in rows:
         assert row["start"] + 0.02 < row["model"] < row["optimum"]
@@ -27,11 +29,24 @@ def test_table(rows):
     assert all(r["model"] - r["particles"] > 0.03 for r in lagging)
 
 
+def test_table_of_the_tilts(rows, out):
+    own = [row for row in rows if row["dataset"] == TILTS]
+    assert [(r["method"], r["beta"]) for r in own] == [(m, b) for m in METHODS for b in (0.25, 1.0)]
+    with np.load(out / "curves.npz") as kept:
+        for row in own:
+            losses = kept[f"{TILTS} {row['method']} {row['beta']:g}"]
+            assert losses.shape == (100, DRAWS) and np.all(losses > 0)  # no tilt is below the least
+            assert row["above"] == pytest.approx(np.mean(losses[-1]), rel=1e-4)
+            # At beta = 1 the tilt has arrived; weighted particles are with it, and the others, in their modes, are not.
+            near = abs(row["particles"] - row["model"]) < 0.05
+            assert near == (row["method"] != "ImpDiff")
+
+
 def test_report(out):
     text = (out / "report.txt").read_text()
     assert "Section 5.2" in text and "optimum" in text and "SOSMC-MALA" in text and "above the least one" in text
     drawn = importlib.util.find_spec("matplotlib") is not None
-    assert {(out / f"{name}.png").exists() for name in ("plot", "densities", "mixing", "short")} == {drawn}
+    assert {(out / f"{name}.png").exists() for name in ("plot", "densities", "mixing", "short", "tilts")} == {drawn}
 
 
 def test_new_chains_along_the_tuning(out):
@@ -114,3 +129,32 @@ def test_optimum_against_all_masses_of_the_half_plane(beta):
     best = np.argmin(beta * kl - p)
     found = problems.optimum(mass, beta)
     np.testing.assert_allclose(found, [p[best], kl[best], beta * kl[best] - p[best]], atol=1e-4)
+
+
+def test_tilts_of_the_blobs():
+    """The start is the blobs' own mixture; the score is the slope."""
+    x, theta = np.random.default_rng(0).normal(size=(1, 5, 2)), np.array([[[0.3, -0.7, 0.2]]])
+    target, h = tilted(1), 1e-5
+    mixture = sum(norm.pdf(x - center, scale=0.5).prod(-1) for center in problems.CENTRES) / 3
+    # The mixture without the normalizer of its components, 2 pi sd^2.
+    expected = np.log(mixture * 2 * np.pi * 0.25)
+    np.testing.assert_allclose(target.log_density(x, 0 * theta), expected, rtol=1e-12)
+    tilt = 0.3 * x[..., 0] - 0.7 * x[..., 1] + 0.1 * np.sum(x * x, axis=-1)
+    np.testing.assert_allclose(target.log_density(x, theta), expected + tilt, rtol=1e-12)
+    for k in range(2):
+        step = h * np.eye(2)[k]
+        slope = (target.log_density(x + step, theta) - target.log_density(x - step, theta)) / (2 * h)
+        np.testing.assert_allclose(target.score(x, theta)[..., k], slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
+def test_the_least_loss_of_the_tilts(beta):
+    """By a search that knows no gradient; the gap to the best of all distributions stays."""
+    minimize = pytest.importorskip("scipy.optimize").minimize
+    tilts = Tilts.of(problems.Grid.of(60), problems.lower)
+    found = minimize(lambda theta: tilts.reward_and_loss(theta, beta)[1], np.zeros(3), method="Nelder-Mead")
+    assert tilts.least(beta) == pytest.approx(found.fun, abs=1e-6)
+    mass = tilts.reward_and_loss(np.zeros(3), beta)[0]
+    # Two of three blobs, two standard deviations below the line, and one four above: 2/3 Phi(2) + 1/3 Phi(-4).
+    assert mass == pytest.approx(2 / 3 * norm.cdf(2) + norm.cdf(-4) / 3, abs=2e-3)
+    assert tilts.least(beta) > problems.optimum(mass, beta).loss + 0.001

@@ -27,7 +27,8 @@ def binary_network(
     sigmoid at the output, `squashed`. Inputs are (rows, features) and outputs (rows,). Positions have
     ``dimension(features, hidden)`` coordinates: weights (features, hidden) of the first layer with the hidden axis
     changing fastest, its biases (hidden,), then the weights (hidden,) and the bias of the second. The target is on
-    `Spins`, with score, the gradient in real weights. Differences need an evaluation for each flip.
+    `Spins`, with score, the gradient in real weights. Differences need an evaluation for each flip. Rows with equal
+    inputs are computed once: their errors are those of their mean output, and a constant.
     """
     inputs, outputs = np.asarray(inputs, dtype=np.float64), np.asarray(outputs, dtype=np.float64)
     if inputs.ndim != 2 or outputs.shape != inputs.shape[:1] or not len(inputs):
@@ -37,17 +38,25 @@ def binary_network(
     if hidden < 1 or not scale > 0:
         raise HyperparameterError(f"hidden and scale must be positive; got {hidden} and {scale}")
 
+    rows, group, counts = np.unique(inputs, axis=0, return_inverse=True, return_counts=True)
+    group = group.reshape(-1)  # NumPy 2.0 keeps the axis
+    means = np.bincount(group, outputs) / counts
+    least = float(np.mean((outputs - means[group]) ** 2))
+
+    def loss(error: Array, data: Any) -> Array:
+        """Mean squared error of all rows."""
+        return least + array_namespace(error).sum(data["shares"] * error * error, axis=-1)
+
     def log_density(x: Array, data: Any) -> Array:
-        error = _forward(x, data["inputs"], hidden, squashed)[1] - data["outputs"]
-        return -scale * array_namespace(x).mean(error * error, axis=-1)
+        return -scale * loss(_forward(x, data["inputs"], hidden, squashed)[1] - data["outputs"], data)
 
     def both(x: Array, data: Any) -> tuple[Array, Array]:
-        xp, rows = array_namespace(x), data["inputs"]
+        rows = data["inputs"]
         activity, output = _forward(x, rows, hidden, squashed)
         error = output - data["outputs"]
-        value = -scale * xp.mean(error * error, axis=-1)
+        value = -scale * loss(error, data)
         # Backwards, from the output's sum (*chains, rows) to the hidden units' (*chains, rows, hidden).
-        pull = (-2.0 * scale / rows.shape[0]) * error
+        pull = -2.0 * scale * data["shares"] * error
         pull = pull * output * (1.0 - output) if squashed else pull
         return value, two_layer.backward(x, rows, hidden, activity, pull)
 
@@ -55,7 +64,7 @@ def binary_network(
         log_density,
         score=lambda x, data: both(x, data)[1],
         log_density_and_score=both,
-        data={"inputs": inputs, "outputs": outputs},
+        data={"inputs": rows, "outputs": means, "shares": counts / len(inputs)},
         space=Spins(),
     )
 

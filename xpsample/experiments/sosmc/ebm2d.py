@@ -13,8 +13,11 @@ from xpsample.core.checks import check_count
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Experiment, Run, one_float32
-from xpsample.experiments.sosmc.ebm2d_figures import plot, plot_densities, plot_mixing, plot_short, rows_along
+from xpsample.experiments.sosmc.ebm2d_figures import networks, plot, plot_densities, plot_mixing, plot_short, rows_along
 from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, REWARDS, Grid, optimum
+from xpsample.experiments.sosmc.ebm2d_tilts import COLUMNS as TILTED
+from xpsample.experiments.sosmc.ebm2d_tilts import LEGEND as TILTED_LEGEND
+from xpsample.experiments.sosmc.ebm2d_tilts import TILTS, plot_tilts, tune_tilts
 from xpsample.experiments.sosmc.methods import THRESHOLD, Method
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA
@@ -76,21 +79,21 @@ class Size(NamedTuple):
     burn_in: int
     fresh: int
     cells: int
-    datasets: tuple[str, ...] = tuple(DATASETS)
+    datasets: tuple[str, ...] = (*DATASETS, TILTS)
     betas: tuple[float, ...] = BETAS
     kept: int = 20
 
 
 PAPER_SIZE = Size(20_000, (128,) * 4, 0.02, 2e-4, 19_500, 512, 80, 39, 10_000, 1000, 1000, 15_000, 5000, 240)
 FULL = Size(20_000, (128,) * 4, None, 1e-3, 2000, 256, 20, 16, 1000, 1000, 50, 3000, 1000, 100)
-QUICK = Size(500, (16,) * 2, None, 3e-3, 200, 64, 10, 4, 200, 100, 20, 50, 50, 40, ("moons",), (0.25, 1.0), 5)
+QUICK = Size(500, (16,) * 2, None, 3e-3, 200, 64, 10, 4, 200, 100, 20, 50, 50, 40, ("moons", TILTS), (0.25, 1.0), 5)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """The half-plane, data sets, and more or fewer particles."""
     parser.add_argument("--reward", choices=tuple(REWARDS), default="lower", help="half-plane (default: %(default)s)")
     parser.add_argument(
-        "--data", action="append", choices=tuple(DATASETS), help="may be given several times (default: all)"
+        "--data", action="append", choices=(*DATASETS, TILTS), help="may be given several times (default: all)"
     )
     parser.add_argument("--particles", type=int, metavar="N", help=f"particles (default: {FULL.particles})")
 
@@ -107,7 +110,7 @@ def measure(run: Run[Size]) -> Iterator[Row]:
     )
     grid, arrays = Grid.of(size.cells), run.shown
     arrays["betas"] = np.array(size.betas)
-    for name in size.datasets:
+    for name in networks(run):
         data = DATASETS[name].draw(size.rows, seed)
         theta = pretrain(run, name, data)
         logs = grid.normalised(_on_grid(grid, theta, device))
@@ -116,6 +119,8 @@ def measure(run: Run[Size]) -> Iterator[Row]:
             found, curves = tune(run, name, method, theta, logs, grid)
             yield from found
             arrays |= {f"{name} {method} {key}": value for key, value in curves.items()}
+    if TILTS in size.datasets:
+        yield from tune_tilts(run, METHODS)
     run.save("curves", **{key: np.asarray(value, np.float32) for key, value in arrays.items()})
 
 
@@ -194,6 +199,7 @@ def tune(
                 "kl_optimum": best.kl,
                 "loss": beta * kl[-1, r] - reward[-1, r],
                 "loss_optimum": best.loss,
+                "above": beta * kl[-1, r] - reward[-1, r] - best.loss,
                 "ess": ess[-1, r],
                 "outside": to_host(kept["outside"])[-1, r],
                 "seconds": trace.metadata["seconds"],
@@ -235,22 +241,30 @@ def _outside(x: Array) -> Array:
 
 
 def tell(run: Run[Size], rows: list[Row]) -> None:
-    """The table, the methods of a data set and a beta next to each other."""
-    ordered = sorted(rows, key=lambda row: (list(DATASETS).index(row["dataset"]), row["beta"]))
-    run.table(ordered, COLUMNS, ("dataset", "beta", "method"), legend=LEGEND)
+    """The table, the methods of a data set and a beta next to each other, and the one of the tilts."""
+    ordered = sorted(rows, key=lambda row: (run.size.datasets.index(row["dataset"]), row["beta"]))
+    tilted = [row for row in ordered if row["dataset"] == TILTS]
+    if len(tilted) < len(ordered):
+        trained = [row for row in ordered if row["dataset"] != TILTS]
+        run.table(trained, COLUMNS, ("dataset", "beta", "method"), legend=LEGEND)
+    if tilted:
+        run.table(tilted, TILTED, ("beta", "method"), "tilts of the blobs, three parameters", TILTED_LEGEND)
 
 
 def conclude(run: Run[Size], rows: list[Row]) -> str:
     """By method, how far the loss is above the least one, and the particles from the model that they tune."""
     lines = []
-    for method in METHODS:
-        own = [row for row in rows if row["method"] == method]
-        above = np.mean([row["loss"] - row["loss_optimum"] for row in own])
-        lag = np.mean([abs(row["particles"] - row["model"]) for row in own])
-        lines.append(
-            f"{method}: loss {above:.4f} above the least one on average; reward of the particles {lag:.3f} from that "
-            "of the model"
-        )
+    kinds = {TILTS: "tilts"}
+    for kind in dict.fromkeys(kinds.get(row["dataset"], "networks") for row in rows):
+        for method in METHODS:
+            of_kind = [row for row in rows if kinds.get(row["dataset"], "networks") == kind]
+            own = [row for row in of_kind if row["method"] == method]
+            above = np.mean([row["above"] for row in own])
+            lag = np.mean([abs(row["particles"] - row["model"]) for row in own])
+            lines.append(
+                f"{kind}, {method}: loss {above:.4f} above the least one on average; reward of the particles "
+                f"{lag:.3f} from that of the model"
+            )
     return "\n".join(lines)
 
 
@@ -262,7 +276,13 @@ EXPERIMENT = Experiment(
     tell=tell,
     conclude=conclude,
     paper=PAPER,
-    figures={"plot": plot, "densities": plot_densities, "mixing": plot_mixing, "short": plot_short},
+    figures={
+        "plot": plot,
+        "densities": plot_densities,
+        "mixing": plot_mixing,
+        "short": plot_short,
+        "tilts": plot_tilts,
+    },
     options=options,
     devices=one_float32,
 )

@@ -1,16 +1,17 @@
 """Figures of sosmc-ebm2d: densities and courses of the tuning, and how new chains move under the tuned models."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from xpsample.experiments.figures import tidy
 from xpsample.experiments.runner import Run
-from xpsample.experiments.sosmc.ebm2d_problems import EDGE, REWARDS, optimum
+from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, REWARDS, optimum
 from xpsample.experiments.sosmc.methods import COLOURS
 from xpsample.experiments.table import Row
 
+Drawing = Callable[[Any, Run[Any], list[Row]], None]
 METHODS_SHOWN = ("ImpDiff", "SOSMC-ULA", "SOSMC-MALA")
 SNAPSHOTS = (0.05, 0.25, 1.0)
 """Shares of the new chains' steps."""
@@ -23,9 +24,25 @@ def rows_along(kept: int) -> np.ndarray:
     return (1 + np.arange(ALONG)) * kept // ALONG - 1
 
 
+def networks(run: Run[Any]) -> list[str]:
+    """Data sets of the run for which a network is trained."""
+    return [name for name in run.size.datasets if name in DATASETS]
+
+
+def of_networks(draw: Drawing) -> Drawing:
+    """Decorator of a figure's function: without trained networks the figure stays empty."""
+
+    def drawn(figure: Any, run: Run[Any], rows: list[Row]) -> None:
+        if networks(run):
+            draw(figure, run, rows)
+
+    return drawn
+
+
+@of_networks
 def plot(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     """For each data set the pretrained and tuned densities, and the courses in the plane of reward and KL."""
-    arrays, betas, datasets = run.shown, run.size.betas, run.size.datasets
+    arrays, betas, datasets = run.shown, run.size.betas, networks(run)
     figure.set_size_inches(3.0 * (2 + len(betas)), 3.1 * len(datasets))
     grid = figure.subplots(len(datasets), 2 + len(betas), squeeze=False)
     for axes, name in zip(grid, datasets, strict=True):
@@ -38,9 +55,10 @@ def plot(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     grid[0, 2].legend(frameon=False, fontsize=8)
 
 
+@of_networks
 def plot_densities(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     """Figs. 2 and A.8: for each data set the pretrained density, and those tuned by SOSMC-ULA over beta."""
-    arrays, betas, datasets = run.shown, run.size.betas, run.size.datasets
+    arrays, betas, datasets = run.shown, run.size.betas, networks(run)
     figure.set_size_inches(2.4 * (1 + len(betas)), 2.6 * len(datasets))
     for axes, name in zip(figure.subplots(len(datasets), 1 + len(betas), squeeze=False), datasets, strict=True):
         _density(axes[0], arrays[f"{name} start"], f"{name}: pretrained")
@@ -72,15 +90,16 @@ def _plane(axes: Any, arrays: Mapping[str, np.ndarray], name: str, r: int, beta:
     tidy(axes)
 
 
+@of_networks
 def plot_mixing(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     """For each data set and the least beta: the share of new chains in the half-plane, where they are, five paths."""
     arrays, size = run.shown, run.size
     shown, inside = METHODS_SHOWN[:2], REWARDS[run.args.reward]
     panels = 1 + len(shown) * (len(SNAPSHOTS) + 1)
-    figure.set_size_inches(2.1 * panels + 1.0, 2.4 * len(size.datasets))
+    figure.set_size_inches(2.1 * panels + 1.0, 2.4 * len(networks(run)))
     widths = [1.5] + [1.0] * (panels - 1)
-    grid = figure.subplots(len(size.datasets), panels, squeeze=False, width_ratios=widths)
-    for line, name in zip(grid, size.datasets, strict=True):
+    grid = figure.subplots(len(networks(run)), panels, squeeze=False, width_ratios=widths)
+    for line, name in zip(grid, networks(run), strict=True):
         for method in METHODS_SHOWN:
             paths = arrays[f"{name} {method} paths"]
             steps = (1 + np.arange(len(paths))) * ((size.burn_in + size.fresh) // len(paths))
@@ -103,9 +122,10 @@ def plot_mixing(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     grid[0, 0].legend(frameon=False, fontsize=8)
 
 
+@of_networks
 def plot_short(figure: Any, run: Run[Any], rows: list[Row]) -> None:
     """Fig. A.14: for each data set and beta, rewards along the tuning by new chains and (dotted) by quadrature."""
-    arrays, betas, datasets = run.shown, run.size.betas, run.size.datasets
+    arrays, betas, datasets = run.shown, run.size.betas, networks(run)
     figure.set_size_inches(3.2 * len(betas), 2.8 * len(datasets))
     grid = figure.subplots(len(datasets), len(betas), squeeze=False)
     for line, name in zip(grid, datasets, strict=True):
