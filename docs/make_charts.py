@@ -6,6 +6,7 @@ transparent ground, for light and dark pages, and stand there with ``:class: cle
 
 import math
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,35 @@ def binary_networks() -> None:
     panels[0, 0].invert_yaxis()
     panels[0, 1].set_xlabel("test log likelihood: better to the right")
     save(figure, "hiss-bnn")
+
+
+def binary_energies() -> None:
+    """Test log likelihoods of hiss-bnn by sampler at both scales of the energy."""
+    rows = table("experiments/hiss-bnn.md", "data, steps", "public code", "printed")
+    data = list(dict.fromkeys(row["data, steps"] for row in rows))
+    samplers = list(dict.fromkeys(row["sampler"].strip("*") for row in rows))[:-1]
+    figure, panels = clear(1, len(data), (6.4, 3.6), sharey=True, sharex=True)
+    scales = {"public code": (BLUE, -0.12), "printed": (ORANGE, 0.12)}
+    for axes, name in zip(panels[0], data, strict=True):
+        *sampled, constant = (row for row in rows if row["data, steps"] == name)
+        for (scale, (colour, shift)), (y, row) in product(
+            scales.items(), enumerate(sampled)
+        ):
+            mean, sd = map(float, row[scale].split(" ± "))
+            label = scale if name == data[0] and not y else None
+            axes.errorbar(
+                *(mean, y + shift, None, sd), fmt="o", ms=4, color=colour, label=label
+            )
+        for y, row in enumerate(sampled):
+            if row["paper"]:
+                axes.plot(float(row["paper"]), y, "D", color=RED, mfc="none", ms=6)
+        axes.axvline(float(constant["public code"]), color=GREY, linewidth=1)
+        axes.set_title(name.split(",")[0], fontsize="medium", loc="left")
+    panels[0, 0].set_yticks(range(len(samplers)), samplers)
+    panels[0, 0].invert_yaxis()
+    panels[0, 1].set_xlabel("test log likelihood: better to the right")
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    save(figure, "hiss-bnn-energies")
 
 
 def small_spaces() -> None:
@@ -386,6 +416,7 @@ if __name__ == "__main__":
     by_hand()
     libraries()
     matplotlib.rcParams.update(CLEAR)
+    binary_energies()
     binary_networks()
     hvps()
     peers()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.experiments.hiss.bnn import PROBLEMS
+from xpsample.experiments.hiss.bnn import ENERGIES, PROBLEMS
 
 SHAPES = {
     "breast-cancer": ((455, 30), (114, 30)),
@@ -13,33 +13,49 @@ SHAPES = {
 }
 
 
-RUN = "hiss-bnn --data breast-cancer"
+RUN = "hiss-bnn --data breast-cancer --networks 4 --energy code --energy printed"
 NEEDS = ("data",)
 
 
 def test_table(rows):
-    rows = {row["sampler"]: row for row in rows}
-    assert list(rows) == [
-        "GWG",
-        "DMALA",
-        "ACS",
-        "PT+DMALA",
-        "HiSS",
-        "single flip",
-        "uniform proposals",
-        "random networks",
-    ]
+    both = [{row["sampler"]: row for row in rows if row["energy"] == energy} for energy in ("code", "printed")]
+    rows, steeper = both
+    assert sum(map(len, both)) == 16
+    assert (
+        list(rows)
+        == list(steeper)
+        == [
+            "GWG",
+            "DMALA",
+            "ACS",
+            "PT+DMALA",
+            "HiSS",
+            "single flip",
+            "uniform proposals",
+            "random networks",
+        ]
+    )
     for row in rows.values():
         assert row["rmse"] ** 2 <= -row["log_likelihood"] + 1e-6  # of a mean over networks
         assert 0.1 < row["rmse"] < 1.0
     assert rows["single flip"]["changed"] < 0.02  # 50 flips of 3,201 weights
     assert rows["DMALA"]["changed"] > rows["GWG"]["changed"]
+    # 4.55 times steeper: another chain from the same networks.
+    assert steeper["DMALA"]["changed"] != rows["DMALA"]["changed"]
+    same = [{key: energy["random networks"][key] for key in ("rmse", "train_rmse")} for energy in both]
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(("energy", "scale"), [("code", 100.0), ("printed", 455.0)])
+def test_the_scales_of_the_energy(energy, scale):
+    """Section 6.4 prints the sum of squared errors, the public code has 100 times their mean."""
+    assert ENERGIES[energy](455) == scale
 
 
 def test_report(out):
     text = (out / "report.txt").read_text()
     assert "3201 weights" in text and "-0.0237, 0.154" in text
-    assert "highest test log likelihood" in text and "of a constant -0.2350" in text
+    assert "4 networks" in text and "printed: highest test log likelihood" in text and "of a constant -0.2350" in text
     constant = next(line for line in text.splitlines() if "constant mean" in line)
     assert constant.split() == ["breast-cancer", "constant", "mean", "-0.2350", "0.485"]
 
