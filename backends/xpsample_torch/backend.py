@@ -81,6 +81,10 @@ class TorchAutodiff(Autodiff):
     def repeated(self, f: Callable[..., tree.Tree]) -> Callable[..., tree.Tree]:
         return torch.no_grad()(f)
 
+    @torch.compiler.disable
+    def on_host(self, f: Callable[[np.ndarray], tree.Tree], row: tree.Tree, numbers: Array) -> tree.Tree:
+        return tree.map(lambda a: BACKEND.from_host(a, numbers), f(BACKEND.to_host(numbers)))
+
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
         return coarsest(f, x)
 

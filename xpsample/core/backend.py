@@ -84,6 +84,13 @@ class Autodiff(ABC):
         """
 
     @abstractmethod
+    def on_host(self, f: Callable[[np.ndarray], Tree], row: Tree, numbers: Array) -> Tree:
+        """``f(numbers)`` by NumPy, in this library, also within a compiled program or a derivative.
+
+        The results have the structure and dtypes of `row`, and the shapes ``(*numbers.shape, *leaf.shape)``.
+        """
+
+    @abstractmethod
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
         """The least precise dtype in which ``f(x)`` computes, and its machine epsilon.
 

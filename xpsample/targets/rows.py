@@ -1,19 +1,25 @@
 """Posteriors given data rows: what minibatches can be drawn from."""
 
 from collections.abc import Callable
+from typing import Any, final
 
 import numpy as np
+from array_api_compat import device as device_of
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array
-from xpsample.core.checks import check_count, check_function
-from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.arrays import Array, is_array
+from xpsample.core.checks import check_count, check_function, given, is_of_a_function
+from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.core.hyperparameters import check_reals
+from xpsample.core.registry import backend_of, to_host
 from xpsample.gradients.choices import Auto, GradientChoice
 from xpsample.targets.bound import Rows
 from xpsample.targets.target import Target
 
 AUTO = Auto()
+
+PART = 1000
+"""Most rows that an evaluation of all rows in a file holds at a time."""
 
 
 def posterior(
@@ -34,8 +40,10 @@ def posterior(
     log_likelihood : callable
         ``(x, rows) -> (*chains)``, the sum over the rows that it is given. For minibatches its rows may be any number,
         the leaves of shape ``(rows, ...)`` or, with separate batches of the chains, ``(*chains, rows, ...)``.
-    rows : tree of numpy.ndarray
-        The data; every leaf has the rows on its first axis, after the axes of `sets`.
+    rows : tree of numpy.ndarray, or of what reads rows by number
+        The data; every leaf has the rows on its first axis, after the axes of `sets`. Rows of a `numpy.memmap`, a zarr
+        or HDF5 array, or a `torch.utils.data.Dataset` are read when they are used, and never all at once. Floats get
+        the dtype of the positions. Iterators and a `DataLoader` are refused: a resumed run reads rows by number.
     prior_score, likelihood_score : callable, optional
         Their gradients in x, ``(*chains, dim)``; both or none.
     gradient : GradientChoice
@@ -44,7 +52,7 @@ def posterior(
         Number of leading axes of every leaf for separate data sets: leaves ``(*sets, rows, ...)`` whose set axes
         broadcast against the chain axes, such as ``(groups, 1, rows, ...)`` for positions ``(groups, chains, dim)``.
         The chains of one group share their rows. 0: all chains have the same rows. `log_likelihood` receives whole
-        data as leaves ``(*sets, rows, ...)``.
+        data as leaves ``(*sets, rows, ...)``. Rows that are read by number have none.
 
     Returns
     -------
@@ -84,8 +92,12 @@ def posterior(
     check_function("prior_score", prior_score, "(x)", optional=True)
     check_function("likelihood_score", likelihood_score, "(x, rows)", optional=True)
     sets = check_count("sets", sets, 0)
-    for path, leaf in tree.items(rows):
-        check_reals(f"rows {path!r}", leaf, "an array")
+    if any(_by_number(leaf, sets) for leaf in tree.leaves(rows)):
+        read = RowsByNumber(rows)
+        log_likelihood = read.summed(log_likelihood)
+        likelihood_score = None if likelihood_score is None else read.summed(likelihood_score)
+        rows = np.arange(read.count, dtype=np.int32 if read.count < 2**31 else np.int64)
+    _check_reals(rows)
     shapes = {path: np.shape(leaf) for path, leaf in tree.items(rows)}
     fronts = {shape[: sets + 1] for shape in shapes.values()}
     if len(fronts) != 1 or any(len(front) <= sets or 0 in front for front in fronts):
@@ -104,3 +116,142 @@ def posterior(
 
     given = None if prior_score is None else score
     return Target(log_density, score=given, gradient=gradient, data=Rows(rows, np.ones((1,) * sets)))
+
+
+def _check_reals(rows: tree.Tree) -> None:
+    for path, leaf in tree.items(rows):
+        check_reals(f"rows {path!r}" if path else "rows", leaf, "an array")
+
+
+def _by_number(leaf: Any, sets: int) -> bool:
+    """Return whether rows are read from a leaf by number, since it is in a file or is no array."""
+    if is_array(leaf):
+        return isinstance(leaf, np.memmap) and leaf.ndim > 0 and sets == 0
+    if isinstance(leaf, str) or hasattr(leaf, "to_numpy"):
+        return False  # a data frame is indexed by columns
+    indexed = hasattr(leaf, "__getitem__") and (hasattr(leaf, "__len__") or hasattr(leaf, "shape"))
+    if indexed and sets:
+        raise HyperparameterError(f"with sets={sets}, every leaf of rows must be an array; got {given(leaf)}")
+    if not indexed and hasattr(leaf, "__iter__"):
+        raise HyperparameterError(
+            f"rows must be read by number, so that a run can resume; got {given(leaf)}. Pass what has a length and "
+            "brackets, such as loader.dataset, or write the rows to a file."
+        )
+    return indexed
+
+
+@final
+class RowsByNumber:
+    """Rows that are read when they are used.
+
+    Parameters
+    ----------
+    stores : tree
+        Memory maps, arrays in files, datasets of torch, and arrays, all with the same number of rows.
+    """
+
+    def __init__(self, stores: tree.Tree) -> None:
+        self._stores = tree.map(lambda store: to_host(store) if is_array(store) else store, stores)
+        try:
+            counts = {p: s.shape[0] if hasattr(s, "shape") else len(s) for p, s in tree.items(self._stores)}
+            self.count: int = min(counts.values())
+            ends = self._read(np.unique([0, self.count - 1])) if self.count else None
+        except Exception as error:
+            raise HyperparameterError(f"rows cannot be read by number: {type(error).__name__}: {error}") from error
+        if len(set(counts.values())) > 1 or not tree.leaves(ends):
+            raise HyperparameterError(f"every leaf of rows must have the same number of rows, at least 1; got {counts}")
+        _check_reals(ends)
+        self._row = tree.map(lambda leaf: leaf[0], ends)
+
+    def __reduce__(self) -> Any:
+        return RowsByNumber, (tree.map(lambda s: _ToReopen(s) if _is_in_file(s) else s, self._stores),)
+
+    def summed(self, function: Callable[[Array, tree.Tree], Array]) -> Callable[[Array, Array], Array]:
+        """Return the sum of a function of rows over parts of them, which are given by their numbers (..., n)."""
+
+        def total(x: Array, numbers: Array) -> Array:
+            backend, count = backend_of(x), numbers.shape[-1]
+            xp, whole = backend.xp, count // PART
+            if count <= PART:
+                return function(x, self._on(x, numbers))
+            within = xp.arange(PART, dtype=numbers.dtype, device=device_of(numbers))
+
+            def more(i: Any, value: Array) -> Array:
+                return value + function(x, self._on(x, xp.take(numbers, within + i * PART, axis=-1)))
+
+            value = backend.repeat(whole - 1, more, function(x, self._on(x, numbers[..., -PART:])))
+            rest = numbers[..., (whole - 1) * PART : count - PART]
+            return value + function(x, self._on(x, rest)) if count % PART else value
+
+        return total
+
+    def _on(self, x: Array, numbers: Array) -> tree.Tree:
+        """Rows (*numbers, ...) in the library, on the device and, if floating, in the dtype of x."""
+        backend = backend_of(x)
+
+        def form(leaf: np.ndarray) -> np.ndarray:
+            kept = leaf.astype(tree.dtype_name(x)) if leaf.dtype.kind == "f" else backend.from_host(leaf[None], numbers)
+            return np.zeros(leaf.shape, tree.dtype_name(kept))
+
+        def read(numbers: np.ndarray) -> tree.Tree:
+            try:
+                return tree.map(_fitted, self._read(numbers), row)
+            except Exception as error:
+                if not is_of_a_function(error):
+                    raise
+                which = f"{numbers.min()} to {numbers.max()}"
+                raise FunctionError(f"of rows {which}, some cannot be read: {type(error).__name__}: {error}") from error
+
+        row = tree.map(form, self._row)
+        if backend.autodiff is not None:
+            return backend.autodiff.on_host(read, row, numbers)
+        return tree.map(lambda leaf: backend.from_host(leaf, numbers), read(backend.to_host(numbers)))
+
+    def _read(self, numbers: np.ndarray) -> tree.Tree:
+        return tree.map(lambda store: _read(store, numbers), self._stores)
+
+
+def _is_in_file(store: Any) -> bool:
+    """Return whether an array can be mapped again from its file, with the same numbers."""
+    named = isinstance(store, np.memmap) and store.filename is not None and store.mode != "c"
+    return named and (store.flags.c_contiguous or store.flags.f_contiguous)
+
+
+class _ToReopen:
+    """A memory map, which another process opens by its path."""
+
+    def __init__(self, rows: np.memmap) -> None:
+        self._rows = rows
+
+    def __reduce__(self) -> Any:
+        rows, whole = self._rows, self._rows
+        while isinstance(whole.base, np.memmap):
+            whole = whole.base
+        offset = whole.offset + rows.ctypes.data - whole.ctypes.data
+        return np.memmap, (rows.filename, rows.dtype, "r", offset, rows.shape, "C" if rows.flags.c_contiguous else "F")
+
+
+def _read(store: Any, numbers: np.ndarray) -> tree.Tree:
+    """Rows of one store, (*numbers, ...)."""
+    if isinstance(store, np.ndarray):
+        return np.asarray(store)[numbers]
+    some, at = np.unique(numbers, return_inverse=True)  # files read rows in order, and each once
+    at = np.reshape(at, numbers.shape)
+    if hasattr(store, "shape"):
+        return np.asarray(getattr(store, "oindex", store)[some])[at]  # zarr reads rows by `oindex`
+    rows = [store[int(i)] for i in some]
+
+    def stacked(*leaves: Any) -> np.ndarray:
+        return np.stack(list(map(to_host if is_array(leaves[0]) else np.asarray, leaves)))[at]
+
+    return tree.map(stacked, *rows)
+
+
+def _fitted(rows: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Rows (..., *like.shape) in the shape and dtype of `like`; integers keep their values."""
+    made = rows.astype(like.dtype, copy=False)
+    if rows.shape[rows.ndim - like.ndim :] != like.shape or (like.dtype.kind != "f" and np.any(made != rows)):
+        raise FunctionError(
+            f"rows must have shape {like.shape} and dtype {like.dtype}, as the first row; got {given(rows)}"
+        )
+    return made
