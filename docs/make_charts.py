@@ -275,29 +275,25 @@ def tours() -> None:
 
 
 def regression_networks() -> None:
-    """The effect of self-repulsion in srld-bnn, by data set, with the paper's figures."""
-    rows = table("experiments/srld-bnn.md", "set", "alpha", "paper, RMSE")
-    data = list(dict.fromkeys(row["set"] for row in rows))
-    figure, panels = clear(1, 2, (6.2, 3.4), sharey=True)
+    """What self-repulsion changes in srld-bnn, by data set, with the paper's figures."""
+    rows = table("experiments/srld-bnn.md", "set", "splits", "paper, RMSE")
+    figure, panels = clear(1, 2, (6.2, 0.9 + 0.55 * len(rows)), sharey=True)
     for axes, key in zip(panels[0], ("RMSE", "log likelihood"), strict=True):
-        for row in rows:
-            y = data.index(row["set"]) + (0.14 if row["alpha"] == "1" else -0.14)
+        for y, row in enumerate(rows):
             value, spread = map(float, row[key].split(" ± "))
-            colour = BLUE if row["alpha"] == "10" else GREEN
-            axes.errorbar(value, y, xerr=spread, fmt="o", ms=5, color=colour)
-            if row[f"paper, {key}"]:
-                paper = float(row[f"paper, {key}"])
-                axes.plot(paper, y, "D", color=RED, mfc="none", ms=6, zorder=3)
+            axes.errorbar(value, y, xerr=spread, fmt="o", ms=5, color=BLUE)
+            paper = float(row[f"paper, {key}"])
+            axes.plot(paper, y, "D", color=RED, mfc="none", ms=6, zorder=3)
         axes.axvline(0.0, color=GREY, linewidth=0.8)
         better = "left" if key == "RMSE" else "right"
         axes.set_xlabel(f"difference in {key}:\nbetter to the {better}")
     axes = panels[0, 0]
-    axes.plot([], [], "o-", color=BLUE, ms=5, label="alpha = 10")
-    axes.plot([], [], "o-", color=GREEN, ms=5, label="alpha = 1")
-    axes.plot([], [], "D", color=RED, mfc="none", label="alpha = 10 in the paper")
-    axes.set_yticks(range(len(data)), data)
-    axes.invert_yaxis()
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    axes.plot([], [], "o-", color=BLUE, ms=5, label="here")
+    axes.plot([], [], "D", color=RED, mfc="none", label="in the paper")
+    labels = [f"{row['set']}, {row['splits']} splits" for row in rows]
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set_ylim(len(rows) - 0.6, -0.4)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     save(figure, "srld-bnn")
 
 
