@@ -28,7 +28,7 @@ def binary_network(
     ``dimension(features, hidden)`` coordinates: weights (features, hidden) of the first layer with the hidden axis
     changing fastest, its biases (hidden,), then the weights (hidden,) and the bias of the second. The target is on
     `Spins`, with score, the gradient in real weights. Differences need an evaluation for each flip. Rows with equal
-    inputs are computed once: their errors are those of their mean output, and a constant.
+    inputs are computed once, with their mean output; the spread of their outputs adds a constant.
     """
     inputs, outputs = np.asarray(inputs, dtype=np.float64), np.asarray(outputs, dtype=np.float64)
     if inputs.ndim != 2 or outputs.shape != inputs.shape[:1] or not len(inputs):

@@ -263,7 +263,7 @@ def conclude(run: Run[Size], rows: list[Row]) -> str:
             lag = np.mean([abs(row["particles"] - row["model"]) for row in own])
             lines.append(
                 f"{kind}, {method}: loss {above:.4f} above the least one on average; reward of the particles "
-                f"{lag:.3f} from that of the model"
+                f"{lag:.3f} from the model's reward"
             )
     return "\n".join(lines)
 
