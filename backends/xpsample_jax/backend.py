@@ -89,8 +89,18 @@ class JaxAutodiff(Autodiff):
     def on_host(self, f: Callable[[np.ndarray], tree.Tree], row: tree.Tree, numbers: Array) -> tree.Tree:
         if not _traced(numbers):
             return tree.map(lambda a: BACKEND.from_host(a, numbers), f(np.asarray(numbers)))
-        shapes = tree.map(lambda a: jax.ShapeDtypeStruct((*numbers.shape, *a.shape), a.dtype), row)
-        return jax.pure_callback(lambda at: f(np.asarray(at)), shapes, numbers, vmap_method="expand_dims")
+
+        # As bytes: JAX rounds results of a callback to float32 if jax.enable_x64 is on in other threads only.
+        def as_bytes(at: Any) -> tree.Tree:
+            return tree.map(lambda a: np.ascontiguousarray(a)[..., None].view(np.uint8), f(np.asarray(at)))
+
+        shapes = tree.map(lambda a: jax.ShapeDtypeStruct((*numbers.shape, *a.shape, a.itemsize), np.uint8), row)
+        found = jax.pure_callback(as_bytes, shapes, numbers, vmap_method="expand_dims")
+
+        def restored(a: np.ndarray, found: Array) -> Array:
+            return jnp.reshape(jax.lax.bitcast_convert_type(found, a.dtype), (*numbers.shape, *a.shape))
+
+        return tree.map(restored, row, found)
 
     def coarsest(self, f: Callable[..., Array], x: Array) -> tuple[str, float] | None:
         with OWN_MODES:

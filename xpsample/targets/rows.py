@@ -18,8 +18,8 @@ from xpsample.targets.target import Target
 
 AUTO = Auto()
 
-PART = 1000
-"""Most rows that an evaluation of all rows in a file holds at a time."""
+PART, BYTES = 10_000, 2**26
+"""Most rows that an evaluation of all rows in a file holds at a time, and most bytes of them."""
 
 
 def posterior(
@@ -40,7 +40,7 @@ def posterior(
     log_likelihood : callable
         ``(x, rows) -> (*chains)``, the sum over the rows that it is given. For minibatches its rows may be any number,
         the leaves of shape ``(rows, ...)`` or, with separate batches of the chains, ``(*chains, rows, ...)``.
-    rows : tree of numpy.ndarray, or of what reads rows by number
+    rows : tree of numpy.ndarray, files or datasets
         The data; every leaf has the rows on its first axis, after the axes of `sets`. Rows of a `numpy.memmap`, a zarr
         or HDF5 array, or a `torch.utils.data.Dataset` are read when they are used, and never all at once. Floats get
         the dtype of the positions. Iterators and a `DataLoader` are refused: a resumed run reads rows by number.
@@ -134,8 +134,8 @@ def _by_number(leaf: Any, sets: int) -> bool:
         raise HyperparameterError(f"with sets={sets}, every leaf of rows must be an array; got {given(leaf)}")
     if not indexed and hasattr(leaf, "__iter__"):
         raise HyperparameterError(
-            f"rows must be read by number, so that a run can resume; got {given(leaf)}. Pass what has a length and "
-            "brackets, such as loader.dataset, or write the rows to a file."
+            f"rows must be read by number, so that a run can resume; got a {type(leaf).__name__}. Pass an object with "
+            "a length and brackets, such as loader.dataset, or write the rows to a file."
         )
     return indexed
 
@@ -151,7 +151,7 @@ class RowsByNumber:
     """
 
     def __init__(self, stores: tree.Tree) -> None:
-        self._stores = tree.map(lambda store: to_host(store) if is_array(store) else store, stores)
+        self._stores = tree.map(lambda s: to_host(s) if is_array(s) and not isinstance(s, np.ndarray) else s, stores)
         try:
             counts = {p: s.shape[0] if hasattr(s, "shape") else len(s) for p, s in tree.items(self._stores)}
             self.count: int = min(counts.values())
@@ -169,19 +169,21 @@ class RowsByNumber:
     def summed(self, function: Callable[[Array, tree.Tree], Array]) -> Callable[[Array, Array], Array]:
         """Return the sum of a function of rows over parts of them, which are given by their numbers (..., n)."""
 
+        part = min(PART, max(1, BYTES // max(1, sum(leaf.nbytes for leaf in tree.leaves(self._row)))))
+
         def total(x: Array, numbers: Array) -> Array:
             backend, count = backend_of(x), numbers.shape[-1]
-            xp, whole = backend.xp, count // PART
-            if count <= PART:
+            if count <= part:
                 return function(x, self._on(x, numbers))
-            within = xp.arange(PART, dtype=numbers.dtype, device=device_of(numbers))
+            xp, more = backend.xp, count // part - 1
+            within = xp.arange(part, dtype=numbers.dtype, device=device_of(numbers))
 
-            def more(i: Any, value: Array) -> Array:
-                return value + function(x, self._on(x, xp.take(numbers, within + i * PART, axis=-1)))
+            def add(i: Any, value: Array) -> Array:
+                return value + function(x, self._on(x, xp.take(numbers, within + i * part, axis=-1)))
 
-            value = backend.repeat(whole - 1, more, function(x, self._on(x, numbers[..., -PART:])))
-            rest = numbers[..., (whole - 1) * PART : count - PART]
-            return value + function(x, self._on(x, rest)) if count % PART else value
+            value = backend.repeat(more, add, function(x, self._on(x, numbers[..., -part:])))
+            rest = numbers[..., more * part : count - part]
+            return value + function(x, self._on(x, rest)) if count % part else value
 
         return total
 

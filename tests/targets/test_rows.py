@@ -1,0 +1,295 @@
+"""Rows that are read by number, from files and datasets: the same draws as from arrays in memory, or a clear error."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import xpsample as xps
+from tests.conftest import open_library
+from xpsample.core.errors import (
+    BackendError,
+    CheckpointError,
+    FunctionError,
+    HyperparameterError,
+    LogDensityError,
+    XpsampleError,
+)
+from xpsample.diagnostics.convergence import mcse_mean
+from xpsample.metrics.stein import RBF
+from xpsample.srld import SRLD, Rolling
+from xpsample.targets import rows as module
+from xpsample.targets.rows import RowsByNumber
+
+N = 300
+ROWS = np.random.default_rng(0).normal(2.0, 1.0, size=(N, 2))
+START = np.full((3, 2), 2.0)
+BATCHES = xps.Minibatch(xps.SGNHT(0.01, friction=10.0), 20)
+
+
+class Dataset:
+    """A dataset as torch's: a length, and a row for each number."""
+
+    def __init__(self, row, length=N):
+        self.row, self.length, self.read = row, length, []
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, i):
+        self.read.append(i)
+        return self.row(i)
+
+
+def mapped(folder, rows=ROWS):
+    np.save(folder / "rows.npy", rows)
+    return np.load(folder / "rows.npy", mmap_mode="r")
+
+
+def in_zarr(folder):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(folder / "rows.zarr", shape=ROWS.shape, chunks=(70, 2), dtype=ROWS.dtype)
+    array[:] = ROWS
+    return array
+
+
+def in_hdf5(folder):
+    return pytest.importorskip("h5py").File(folder / "rows.h5", "w").create_dataset("rows", data=ROWS)
+
+
+def of_torch(folder):
+    torch = pytest.importorskip("torch")
+
+    class OfTorch(torch.utils.data.Dataset):
+        def __len__(self):
+            return N
+
+        def __getitem__(self, i):
+            return torch.as_tensor(ROWS[i])
+
+    return OfTorch()
+
+
+def posterior(rows, own_scores=True, of=lambda rows: rows, **settings):
+    def log_likelihood(x, rows):
+        return -0.5 * array_namespace(x).sum((of(rows) - x[..., None, :]) ** 2, axis=(-2, -1))
+
+    scores = {
+        "prior_score": lambda x: -x,
+        "likelihood_score": lambda x, rows: array_namespace(x).sum(of(rows) - x[..., None, :], axis=-2),
+    }
+    prior = lambda x: -0.5 * array_namespace(x).sum(x**2, axis=-1)  # noqa: E731
+    return xps.posterior(prior, log_likelihood, rows, **(scores if own_scores else {}), **settings)
+
+
+def drawn(target, library, kernel=BATCHES, draws=40, **settings):
+    x0 = library if isinstance(library, np.ndarray) else library.array(START)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return xps.sample(target, kernel, x0, draws, seed=xps.Portable(1), progress=False, **settings)
+
+
+@pytest.mark.parametrize("store", [mapped, in_zarr, in_hdf5, of_torch])
+def test_the_draws_are_those_of_rows_in_memory(store, library, tmp_path):
+    there, here = (drawn(posterior(rows), library) for rows in (store(tmp_path), ROWS))
+    np.testing.assert_allclose(library.host(there.draws), library.host(here.draws), rtol=1e-9)
+    assert there.run_statistics.evaluations["score"] == 1
+
+
+@pytest.mark.parametrize("store", [mapped, of_torch])
+def test_the_posterior_of_a_gaussian(store, tmp_path):
+    """Scores are linear, so the mean has no bias; an error of 6 standard errors has probability 4e-9."""
+    trace = drawn(posterior(store(tmp_path)), START, draws=3000, burn_in=500)
+    error = np.mean(trace.draws, axis=(0, 1)) - ROWS.sum(axis=0) / (N + 1)
+    assert np.all(np.abs(error) < 6 * mcse_mean(trace.draws))
+
+
+@pytest.mark.parametrize("common", [False, True])
+@pytest.mark.parametrize(
+    "base",
+    [
+        xps.ULA(xps.CosineCycles(1e-3, 10)),
+        xps.UnderdampedLangevin(0.01),
+        SRLD(xps.ULA(1e-3), 2.0, Rolling(2, 2), RBF(1.0)),
+        xps.ULA(),
+    ],
+    ids=["cycles", "SGHMC", "SRLD", "tuned"],
+)
+def test_every_kernel_reads_the_same_batches(base, common, tmp_path):
+    kernel = xps.Minibatch(base, 20, common)
+    there, here = (drawn(posterior(rows), START, kernel) for rows in (mapped(tmp_path), ROWS))
+    np.testing.assert_array_equal(there.draws, here.draws)
+
+
+@pytest.mark.parametrize("settings", [{"shards": 3}, {"until": xps.Until(ess=5), "draws": 600}])
+def test_shards_and_a_stopping_rule(settings, tmp_path):
+    there, here = (drawn(posterior(rows), START, **settings) for rows in (in_zarr(tmp_path), ROWS))
+    np.testing.assert_array_equal(there.draws, here.draws)
+
+
+@pytest.mark.parametrize("own_scores", [False, True])
+def test_derivatives_pass_over_what_is_read(own_scores, differentiating, tmp_path):
+    target = posterior({"a": mapped(tmp_path), "b": np.arange(N)}, own_scores, of=lambda rows: rows["a"])
+    there, here = (drawn(t, differentiating) for t in (target, posterior(ROWS)))
+    np.testing.assert_allclose(differentiating.host(there.draws), differentiating.host(here.draws), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("most", "size"), [(7, 2**26), (100, 2**26), (299, 2**26), (N, 2**26), (N, 160)])
+def test_all_rows_are_summed_in_parts(most, size, library, monkeypatch):
+    """An exact kernel evaluates all rows, of which at most so many are in memory."""
+    monkeypatch.setattr(module, "PART", most)
+    monkeypatch.setattr(module, "BYTES", size)
+    kernel, counted, seen = xps.MALA(1e-3), Dataset(lambda i: ROWS[i]), []
+    there = drawn(posterior(counted, of=lambda rows: seen.append(rows.shape[-2]) or rows), library, kernel, 3)
+    np.testing.assert_allclose(
+        library.host(there.draws), library.host(drawn(posterior(ROWS), library, kernel, 3).draws), rtol=1e-9
+    )
+    assert max(seen) == min(most, size // 16, N) and set(counted.read) == set(range(N))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_scores", [False, True])
+def test_parts_have_derivatives(own_scores, differentiating, monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "PART", 70)
+    rows = mapped(tmp_path)
+    there, here = (drawn(posterior(r, own_scores), differentiating, xps.HMC(0.02, 3), 5) for r in (rows, ROWS))
+    np.testing.assert_allclose(differentiating.host(there.draws), differentiating.host(here.draws), rtol=1e-9)
+
+
+def test_floats_get_the_dtype_of_the_positions_and_integers_stay(library32):
+    dtypes = {}
+
+    def of(rows):
+        dtypes.update({i: str(leaf.dtype).rpartition(".")[2] for i, leaf in enumerate(rows)})
+        return rows[0] + 0 * library32.xp.astype(rows[2], rows[0].dtype)
+
+    data = Dataset(lambda i: (ROWS[i], i, np.full(2, i % 256, dtype=np.uint8)))
+    targets = posterior(data, of=of), posterior(ROWS)
+    there, here = (library32.host(drawn(target, library32, draws=5).draws) for target in targets)
+    assert dtypes[0] == "float32" and dtypes[1] in ("int32", "int64") and dtypes[2] == "uint8"
+    np.testing.assert_allclose(there, here, rtol=1e-4)
+
+
+def test_a_batch_is_all_that_is_read(library):
+    """The run holds no rows; a step reads its batch, and checks and diagnosis at most 256 rows at a time."""
+    rows = Dataset(lambda i: ROWS[i % N], 10_000)
+    target = posterior(rows)
+    bound = target.prepare(library.array(START), BATCHES.requires)
+    assert bound.data.rows.shape == (10_000,) and bound.data.rows.dtype == library.xp.int32
+    rows.read.clear()
+    trace = drawn(target, library, xps.Minibatch(xps.ULA(1e-4), 5, common=True), 500, recorders=[xps.Moments()])
+    assert len(rows.read) < 500 * 5 + 40 * 256
+    assert trace.run_statistics.evaluations["score"] == 1
+
+
+def test_a_run_resumes_bit_for_bit_and_not_with_other_rows(library, tmp_path):
+    def made(rows, draws, checkpoint=tmp_path / "run"):
+        return library.host(drawn(posterior(rows), library, draws=draws, checkpoint=checkpoint).draws)
+
+    once = made(mapped(tmp_path), 60, None)
+    made(mapped(tmp_path), 20)
+    np.testing.assert_array_equal(made(np.load(tmp_path / "rows.npy", mmap_mode="r"), 60), once)
+    with pytest.raises(CheckpointError, match=r"(log density|score) at"):
+        made(mapped(tmp_path, ROWS + 1e-6), 80)
+
+
+@pytest.mark.parametrize(
+    ("view", "order", "by_path"),
+    [
+        (lambda a: a, "C", True),
+        (lambda a: a, "F", True),
+        (lambda a: a[100:], "C", True),
+        (lambda a: a[100:], "F", False),
+        (lambda a: a[10:].reshape(-1, 1), "C", True),
+        (lambda a: a[::2], "C", False),
+        (lambda a: a.T[1:], "F", True),
+    ],
+    ids=["whole", "whole-F", "part", "part-F", "shape", "steps", "transposed"],
+)
+def test_workers_open_a_memory_map_by_its_path(view, order, by_path, tmp_path):
+    rows = view(mapped(tmp_path, np.asarray(np.tile(ROWS, (100, 1)), order=order)))
+    text = pickle.dumps(RowsByNumber(rows))
+    np.testing.assert_array_equal(pickle.loads(text)._stores, rows)
+    assert (len(text) < 1000) == by_path
+
+
+def test_a_private_memory_map_is_pickled_with_its_changes(tmp_path):
+    mapped(tmp_path)
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="c")
+    rows[0] = 77.0
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(RowsByNumber(rows)))._stores, rows)
+
+
+def loader(iterable=False):
+    utils = pytest.importorskip("torch").utils.data
+
+    class Stream(utils.IterableDataset):
+        def __iter__(self):
+            return iter(ROWS)
+
+    return Stream() if iterable else utils.DataLoader(ROWS, batch_size=20)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (loader, r"by number, so that a run can resume; got a DataLoader.*such as loader\.dataset"),
+        (lambda: loader(iterable=True), "by number, so that a run can resume"),
+        (
+            lambda: (row for row in ROWS),
+            r"so that a run can resume; got a generator.*write the rows to a file",
+        ),
+        (lambda: Dataset(None, 0), r"the same number of rows, at least 1; got \{'': 0\}"),
+        (lambda: {"a": Dataset(lambda i: i), "b": ROWS[:5]}, r"the same number.*got \{'a': 300, 'b': 5\}"),
+        (lambda: Dataset(lambda i: {}[i]), "rows cannot be read by number: KeyError: 0"),
+        (lambda: Dataset(lambda i: np.zeros(1 + i)), "rows cannot be read by number: ValueError"),
+        (lambda: Dataset(lambda i: None), "at least 1"),
+        (lambda: Dataset(lambda i: "a"), "rows must hold real numbers"),
+        (lambda: None, "every leaf of rows has the rows on its first axis"),
+        (lambda: "rows.npy", "rows must be an array; got 'rows.npy'"),
+    ],
+)
+def test_what_cannot_be_read_by_number_is_refused(rows, message):
+    with pytest.raises(HyperparameterError, match=message):
+        posterior(rows())
+
+
+def test_rows_of_several_sets_are_arrays():
+    with pytest.raises(HyperparameterError, match=r"with sets=1, every leaf of rows must be an array; got <"):
+        posterior(Dataset(lambda i: i), sets=1)
+
+
+def fail(i):
+    raise OSError("the disk is away")
+
+
+@pytest.mark.parametrize(
+    ("row", "error", "message"),
+    [
+        (lambda i: np.zeros(2 + (i == 77)), FunctionError, "of rows 0 to 299, some cannot be read: ValueError"),
+        (lambda i: 1 / (i - 77) + ROWS[i], FunctionError, "of rows 0 to 299, some cannot be read: ZeroDivisionError"),
+        (lambda i: np.ones(2) * 0.5 if i == 77 else np.ones(2, dtype=int), FunctionError, "dtype int64, as the first"),
+        (lambda i: fail(i) if i == 77 else ROWS[i], OSError, "the disk is away"),
+        (lambda i: ROWS[i] + np.random.default_rng().random(), LogDensityError, "and then"),
+    ],
+    ids=["shape", "error", "dtype", "disk", "random"],
+)
+def test_a_row_that_is_another_one_is_an_error(row, error, message):
+    with pytest.raises(error, match=message):
+        drawn(posterior(Dataset(row)), START, xps.Minibatch(xps.ULA(1e-4), 200), 50)
+
+
+@pytest.mark.slow
+def test_integers_that_jax_cannot_hold(tmp_path):
+    library = open_library("jax", "float32")
+    rows = Dataset(lambda i: np.full(2, 2**40 * (i == 77), dtype=np.int64))
+    with pytest.raises(XpsampleError, match="dtype int32, as the first row"):
+        drawn(posterior(rows), library, xps.MALA(1e-4), 5)
+
+
+@pytest.mark.slow
+def test_a_compiled_step_of_torch_reads_no_file(tmp_path):
+    with pytest.raises(BackendError, match="leave compile=True out"):
+        drawn(posterior(mapped(tmp_path)), open_library("torch", "float64"), draws=5, compile=True)
