@@ -10,7 +10,7 @@ from tests.bad_input_support import gaussian, log_density, run
 from xpsample.core.errors import (
     DivergenceWarning,
 )
-from xpsample.kernels import HMC, MALA, MAMS, PCN, RWM, SGNHT, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, MAMS, PCN, RWM, SGNHT, ULA, IndependentMH, UnderdampedLangevin, metropolis
 
 # The cause, told before the divergences that the tests are about.
 pytestmark = pytest.mark.filterwarnings("ignore:the log density is:xpsample.core.errors.DivergenceWarning")
@@ -72,6 +72,26 @@ def test_an_energy_error_without_bound_is_a_divergence(library):
     with pytest.warns(DivergenceWarning, match="energy errors"):
         trace = run(gaussian(), HMC(3.0, 20), library.array(np.full((4, 2), 1.0)), draws=5)
     assert np.all(trace.run_statistics.diverged == 5) and np.all(library.host(trace.draws) == 1.0)
+
+
+class OneWay(RWM):
+    """A walk in the left half of the plane: no move leads back from the right half."""
+
+    def step(self, target, state, noise):
+        xp, x = target.xp, state.point
+        y = target.evaluate(x.x + noise["proposal"])
+        possible = y.x[..., 0] <= 0
+        log_ratio = xp.where(possible, target.log_ratio(y, x), -float("inf"))
+        point, info = metropolis(target, log_ratio, noise["accept"], y, x, possible=possible)
+        return state._replace(point=point), info
+
+
+def test_a_proposal_without_a_way_back_is_rejected_and_is_no_divergence(library):
+    for target in (gaussian(), walled(library)):
+        trace = run(target, OneWay(1.0), library.array(np.zeros((20, 2))), draws=50)
+        draws, rejected = library.host(trace.draws), ~library.host(trace.statistics["moved"])
+        assert np.all(draws[..., 0] <= 0) and 200 < rejected.sum() < 800
+        assert np.all(trace.run_statistics.diverged == 0)
 
 
 def test_a_run_without_divergence_is_silent(library):

@@ -270,8 +270,8 @@ def _check_concrete(array: Array, now: bool = False) -> None:
     """Raise BackendError for arrays that hold no numbers (any more), or, with `now`, where results would hold none."""
     if isinstance(array, jax.core.Tracer) or (now and _traced(jnp.zeros(()))):
         raise BackendError(
-            "runs and checks read numbers, which arrays do not hold inside of jit, vmap and grad: call them outside, "
-            "and pass arrays with a leading axis in place of vmap"
+            "arrays hold no numbers inside of jit, vmap and grad. Call sample and prepare outside, with a leading axis "
+            "in place of vmap; in a custom loop, use bound.with_data(data) inside"
         )
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise BackendError(f"an array of {array.dtype} holds no numbers")

@@ -244,8 +244,9 @@ def _step(program: DrivenProgram, like: Any) -> Callable[..., Any]:
     return program.advance(values=tensors)
 
 
-def _write(rows: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
-    torch.stack(tuple(tensors), out=rows)
+def _write(buffer: torch.Tensor, place: slice, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    torch.stack(tuple(tensors), out=buffer[place, ...])
+    return buffer
 
 
 BACKEND = TorchBackend()

@@ -97,6 +97,18 @@ def test_the_chain_of_jax_is_the_stored_one(kernel):
     assert same_chain.SameChain().track_same_chain(kernel, "jax") == 0
 
 
+def test_a_kernel_without_a_stored_chain_is_skipped_with_the_command_that_writes_it(monkeypatch, tmp_path):
+    stored = tmp_path / "chains.json"
+    stored.write_text("{}")
+    monkeypatch.setattr(same_chain, "STORED", stored)
+    monkeypatch.setattr(same_chain, "CASES", {"mala": CASES["mala"]})
+    with pytest.raises(NotImplementedError, match="same_chain --write mala"):
+        same_chain.SameChain().setup("mala", "numpy")
+    same_chain.write([])
+    same_chain.SameChain().setup("mala", "numpy")
+    assert same_chain.SameChain().track_same_chain("mala", "numpy") == 0
+
+
 class Uncorrected(MALA):
     """MALA whose acceptance forgets the proposal's densities."""
 

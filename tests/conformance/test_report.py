@@ -1,15 +1,21 @@
 """The report: what the suite found, and times that are what they say."""
 
+import ast
 import itertools
 import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from xpsample import cli
+from xpsample import cli, conformance
 from xpsample.conformance import cli as command
 from xpsample.conformance import report as timing
 from xpsample.conformance.checks import check_all, reference
+from xpsample.conformance.namespace import NAMES
 from xpsample.core.devices import device_dtypes
+from xpsample.core.registry import backend_named
 
 
 @pytest.mark.slow
@@ -27,6 +33,40 @@ def test_the_command_writes_a_report(tmp_path, capsys, monkeypatch):
     rows = [line for line in times.splitlines() if line.startswith("| RWM")]
     assert rows
     assert rows[0].startswith("| RWM | numpy-cpu-float32 | 1 | ")
+
+
+def test_an_error_of_every_check_is_printed_once(capsys, tmp_path, monkeypatch):
+    (tmp_path / "unset_kernel.py").write_text("import xpsample as xps\n\nKERNEL = xps.MALA()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert cli.main(["conformance", "--backend", "numpy", "--quick", "--kernel", "unset_kernel:KERNEL"]) == 1
+    failed = [line for line in capsys.readouterr().err.splitlines() if line.startswith("FAILED: kernel-normal")]
+    assert len(failed) == 2
+    for line in failed:
+        assert line.count("Set MALA.preconditioner, MALA.step_size") == line.count("every check") == 1
+
+
+def test_names_of_the_standard_that_a_namespace_lacks_are_listed_first(capsys, monkeypatch):
+    whole = backend_named("numpy").xp
+    most = SimpleNamespace(**{name: getattr(whole, name) for name in dir(whole) if name not in ("searchsorted", "fft")})
+    monkeypatch.setattr(type(backend_named("numpy")), "xp", most)
+    cli.main(["conformance", "--backend", "numpy", "--quick", "--kernel", "rwm"])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == f"numpy lacks 3 of the {len(NAMES)} names used: searchsorted, fft.irfft, fft.rfft"
+
+
+def test_the_names_of_the_standard_are_those_that_the_library_uses():
+    used, ours = set(), Path(conformance.__file__).parents[1]
+    for file in ours.rglob("*.py"):
+        if "experiments" in file.parts:
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                found = re.fullmatch(
+                    r"(?:[\w.]+\.)?(?:xp|array_namespace\(.*\))\.((?:linalg\.|fft\.)?\w+)", ast.unparse(node)
+                )
+                used |= {found[1]} if found else set()
+    assert used - {"linalg", "fft"} == set(NAMES), "change the names in xpsample/conformance/namespace.py"
+    assert f"{len(NAMES)} names of the standard" in (ours.parent / "docs" / "array-api.md").read_text(encoding="utf-8")
 
 
 def test_a_report_that_is_stopped_has_what_was_found(tmp_path, monkeypatch):

@@ -122,3 +122,14 @@ def test_what_does_not_fit_the_positions():
     single = xps.LowRankCovariance(*(np.asarray(a, np.float32) for a in (SD, VECTORS, VALUES)))
     with pytest.raises(XpsampleError, match="float32"):
         xps.sample(target, HMC(0.1, 2, mass=single), np.zeros((4, 3)), 1, seed=1, progress=False)
+
+
+def test_a_library_without_cholesky_is_not_taken_for_an_indefinite_matrix(monkeypatch):
+    x0, target = np.zeros((4, 2)), xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1))
+
+    def run():
+        xps.sample(target, RWM(0.5, np.asarray([[1.0, 0.3], [0.3, 1.0]])), x0, 1, seed=1)
+
+    monkeypatch.delattr("numpy.linalg.cholesky")
+    with pytest.raises((AttributeError, XpsampleError), match="cholesky"):
+        run()

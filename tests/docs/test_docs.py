@@ -267,7 +267,7 @@ def test_the_custom_kernel_gives_one_chain_on_all_libraries(library) -> None:
 
 def test_the_custom_backend_registers_and_gives_numpys_chain(elsewhere, tmp_path: Path) -> None:
     assert elsewhere(CUSTOM_BACKEND) == ["mylib"]
-    run_page(CUSTOM_BACKEND, tmp_path)
+    page = run_page(CUSTOM_BACKEND, tmp_path)
     mylib = importlib.import_module("mylib")
     x0 = np.random.default_rng(2).standard_normal((5, 2))
     assert registry.backend_of(mylib.Array(x0)).name == "mylib"
@@ -282,6 +282,11 @@ def test_the_custom_backend_registers_and_gives_numpys_chain(elsewhere, tmp_path
         theirs = chain(mylib.Array(x0), mylib, kernel)
         assert isinstance(theirs, mylib.Array)
         np.testing.assert_array_equal(to_host(theirs), chain(x0, np, kernel))
+    del mylib.Array.__setitem__  # an array that cannot be written, and the driver for those
+    with pytest.raises(errors.FunctionError, match="does not support item assignment"):
+        chain(mylib.Array(x0), mylib, repellent)
+    type(registry.backend_named("mylib")).drive = page["drive"]
+    np.testing.assert_array_equal(to_host(chain(mylib.Array(x0), mylib, repellent)), chain(x0, np, repellent))
 
 
 def test_the_site_builds_without_a_warning_and_documents_every_public_name(tmp_path: Path) -> None:

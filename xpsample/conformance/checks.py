@@ -375,7 +375,7 @@ def run_check(name: str, scenario: Scenario, device: DeviceDtype, quick: bool = 
         with current_device(device.array(0.0)), warnings.catch_warnings():
             missing = unset_inside(scenario.kernel(device.array))
             if missing:
-                return Outcome(False, f"the checks look at single steps, which tune nothing: give {', '.join(missing)}")
+                return Outcome(False, f"the checks make single steps and tune nothing. Set {', '.join(missing)}")
             warnings.simplefilter("ignore", ConvergenceWarning)  # the runs are short
             warnings.simplefilter("ignore", RepellenceWarning)  # and may repel more than a user would want
             passed, detail = CHECKS[name](scenario, device, quick)

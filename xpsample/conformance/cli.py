@@ -6,10 +6,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from xpsample.conformance.checks import Outcome, Row, check_all, runs_on
-from xpsample.conformance.report import Timed, line, markdown, report, short, timed
+from xpsample.conformance.namespace import lacking
+from xpsample.conformance.report import Timed, failure, markdown, report, short, timed
 from xpsample.conformance.scenario import Scenario
 from xpsample.conformance.scenarios import loaded_cases, scenarios
 from xpsample.core.devices import DeviceDtype, device_dtypes, missing
@@ -77,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
             keeping = nullcontext() if args.resume is None else _kept(args, devices)
             with keeping as kept, _reported(args, devices, rows, progress):
                 found = seen(devices, kept)
-                for text in [markdown(found)] if args.markdown else map(short, found):
+                for text in chain(lacking(devices), [markdown(found)] if args.markdown else map(short, found)):
                     progress.say(text)
             for text in missing(args.backend):
                 progress.say(text)
@@ -92,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     failed = [row for row in rows if not row.passed]
     print(f"{len(rows) - len(failed)} of {len(rows)} rows passed")
     for row in failed:
-        print("FAILED:", *line(row), file=sys.stderr)
+        print("FAILED:", failure(row), file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -37,6 +37,18 @@ def short(row: Row) -> str:
     return f"{row.scenario.name:22}  {row.device!s:28}  {summary}"
 
 
+def failure(row: Row) -> str:
+    """The failed checks of a row, each error once."""
+    errors: dict[str, list[str]] = {}
+    for name, outcome in row.outcomes.items():
+        if outcome.passed is False:
+            errors.setdefault(outcome.detail, []).append(name)
+    checks = {error: "every check" if len(n) == len(row.outcomes) else ", ".join(n) for error, n in errors.items()}
+    seen = "; ".join(": ".join(filter(None, (names, error))) for error, names in checks.items())
+    device = row.device
+    return f"{row.scenario.name} {device.backend.name} {device.name} {device.dtype}: {seen}"
+
+
 def markdown(rows: Iterable[Row]) -> str:
     """A Markdown table."""
     return _table(HEADER, map(line, rows))

@@ -250,6 +250,8 @@ def _of_matrix(name: str, matrix: Any) -> Covariance:
     try:
         lower = xp.linalg.cholesky(matrix)
         definite = bool(xp.all(xp.isfinite(lower)))
+    except (AttributeError, TypeError):  # the library has no cholesky, or not for its own arrays
+        raise
     except Exception:  # each library has its own exception for this, and one gives nan instead
         definite = False
     if not definite:

@@ -210,6 +210,7 @@ def metropolis(
     current: Point,
     evaluations: Evaluations | None = None,
     max_energy_error: float = math.inf,
+    possible: Array | None = None,
 ) -> tuple[Point, Info]:
     """Accept a proposal with probability ``min(1, exp(log_ratio))``.
 
@@ -226,12 +227,19 @@ def metropolis(
         What the step spent; by default the evaluation of one proposal.
     max_energy_error : float
         A log ratio below its negative counts as a divergence, too.
+    possible : array of bool, shape (*chains), optional
+        False for a proposal from which no move leads back (log q(x | x') = -inf). It is rejected, and is not a
+        divergence.
     """
     xp = target.xp
     finite = xp.isfinite(log_ratio)
     probability = xp.where(finite, xp.exp(minimum_with_zero(xp, log_ratio)), 0.0)
+    if possible is not None:
+        probability = xp.where(possible, probability, 0.0)
     accept = uniform < probability
     diverged = ~finite if max_energy_error == math.inf else ~(finite & (log_ratio >= -max_energy_error))
+    if possible is not None:
+        diverged = diverged & possible
     if target.constrained:
         diverged = diverged & (proposal.log_density != -math.inf) & (current.log_density != -math.inf)
     if log_ratio.shape != uniform.shape:

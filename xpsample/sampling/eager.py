@@ -34,10 +34,11 @@ def unstacked(block: Array) -> Sequence[Array]:
     return [block[i, ...] for i in range(block.shape[0])]
 
 
-def write_rows(rows: Any, arrays: Sequence[Array]) -> None:
-    """Write arrays into the rows of a buffer, in place."""
-    for i, array in enumerate(arrays):
-        rows[i, ...] = array
+def write_rows(buffer: Any, place: slice, arrays: Sequence[Array]) -> Any:
+    """Write arrays into some rows of a buffer, in place, and return the buffer."""
+    for i, array in enumerate(arrays, place.start):
+        buffer[i, ...] = array
+    return buffer
 
 
 def eager_repeat(
@@ -62,7 +63,7 @@ def eager_drive(
     *,
     step: Callable[..., tuple[Any, Any]] | None = None,
     unstack: Callable[[Any], Sequence[Any]] = unstacked,
-    write: Callable[[Any, Sequence[Any]], None] = write_rows,
+    write: Callable[[Any, slice, Sequence[Any]], Any] = write_rows,
 ) -> Driven:
     """Drive steps [start, stop), or up to the one after which the block is to end: a plain loop.
 
@@ -75,7 +76,8 @@ def eager_drive(
     unstack : callable, optional
         ``unstack(block)`` gives the rows of a block of noise, where a library is faster than by indexing.
     write : callable, optional
-        ``write(rows, arrays)`` puts arrays into the rows of a buffer, where a library is faster than row by row.
+        ``write(buffer, place, arrays)`` returns a buffer with the arrays in the rows `place`, a slice: for libraries
+        whose arrays cannot be written, or that are faster than row by row.
 
     Returns
     -------
@@ -154,7 +156,7 @@ def _check_dtype(state: Any, carry: Carry) -> None:
 
 
 def _with_rows(
-    program: DrivenProgram, buffers: Buffers, row: int, kept: list[Any], write: Callable[..., None]
+    program: DrivenProgram, buffers: Buffers, row: int, kept: list[Any], write: Callable[..., Any]
 ) -> Buffers:
     """Buffers with the rows `kept`, of which the first one is row number `row`; made if there are none."""
     held = program.schedule.held
@@ -165,7 +167,7 @@ def _with_rows(
         first = row % held
         some = kept[: held - first]
         place = slice(first, first + len(some))
-        tree.map(lambda buffer, *arrays: write(buffer[place, ...], arrays), buffers, *some)  # noqa: B023
+        buffers = tree.map(lambda buffer, *arrays: write(buffer, place, arrays), buffers, *some)  # noqa: B023
         row, kept = row + len(some), kept[len(some) :]
     return buffers
 
