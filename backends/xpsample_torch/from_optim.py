@@ -59,7 +59,7 @@ class TorchOptimizer:
         named = [(path, leaf.detach().clone()) for path, leaf in tree.items(parameters)]
         optimizer = self.factory(named)
         if not isinstance(optimizer, torch.optim.Optimizer):
-            raise HyperparameterError(f"the factory must give an optimizer of torch; it gave {given(optimizer)}")
+            raise HyperparameterError(f"the factory must return an optimizer of torch; it returned {given(optimizer)}")
         scheduler = None if self.scheduler is None else self.scheduler(optimizer)
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             raise HyperparameterError("ReduceLROnPlateau is stepped with a loss, which an optimizer does not see")

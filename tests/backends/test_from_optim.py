@@ -145,7 +145,7 @@ class Listing(torch.optim.SGD):
         (torch.optim.LBFGS, None, FunctionError, "closure"),
         (Growing, None, HyperparameterError, "keeps more with every step"),
         (Listing, None, HyperparameterError, "keeps history"),
-        (lambda named: named, None, HyperparameterError, "must give an optimizer of torch"),
+        (lambda named: named, None, HyperparameterError, "must return an optimizer of torch"),
     ],
 )
 def test_optimisers_that_are_no_function_of_their_state(factory, scheduler, error, message):
