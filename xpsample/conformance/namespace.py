@@ -1,4 +1,4 @@
-"""Names of the array API standard that the library uses, and those that a namespace lacks."""
+"""Names of the array API standard that the library uses, and a check of a namespace for them."""
 
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
