@@ -3,8 +3,7 @@
 import numpy as np
 
 import xpsample as xps
-from tests.fuzz.kernels import kernels
-from tests.fuzz.particles import particles
+from tests.fuzz.kernels import kernels, particles
 from tests.fuzz.uses import (
     COUNT,
     DRAWS,
@@ -16,13 +15,10 @@ from tests.fuzz.uses import (
     NUMBER,
     PER_CHAIN,
     POSITIVE,
-    RWM,
     SAMPLE,
-    SEED,
     SHARE,
-    STEP_SIZE,
     TARGET,
-    X0,
+    UP_TO_ONE,
     ZERO,
     Argument,
     Call,
@@ -41,6 +37,7 @@ from tests.fuzz.uses import (
     binary,
     call,
     checkpointed,
+    deep_draws,
     density,
     density_of_values,
     first_step,
@@ -61,29 +58,17 @@ from xpsample import metrics, score_mh, sosmc, srmc
 from xpsample.sosmc import LangevinMove
 from xpsample.targets import LineIntegral, Taylor, check_gradient
 
-SIZES = {"none", "whole", "one", "whole numbers", "empty"}
-"""What is a shape, of a discrete parameter."""
-
-METRIC = {"scores": arg(None, {"none", "flag"}), "inverse": arg(None, {"none", "flag"})}
-
-
+METRIC: dict[str, set[str]] = {"scores": FLAG, "inverse": FLAG}
 RUN = {
-    "target": TARGET,
-    "kernel": RWM,
-    "x0": X0,
     "draws": arg(3, COUNT),
     "warmup": arg(0, {"zero", "none"}),
-    "until": arg(None, {"none"}),
-    "burn_in": arg(0, COUNT | {"zero"}),
-    "thinning": arg(1, COUNT),
+    "burn_in": COUNT | {"zero"},
+    "thinning": COUNT,
     "recorders": arg((xps.Draws(),), {"empty"}),
-    "checkpoint": arg(None, {"none", "text"}),
-    "progress": arg(False, {"none", "flag"}),
-    "check": arg(False, FLAG),
-    "compile": arg(False, FLAG),
-    "shards": arg(None, {"none"} | COUNT),
-    "executor": arg(None, {"none"}),
-    "callbacks": arg((), {"empty"}),
+    "checkpoint": {"text"},
+    "progress": arg(False, FLAG | {"none"}),
+    "shards": COUNT,
+    "callbacks": {"empty"},
 }
 
 
@@ -91,32 +76,21 @@ def _others(folder: str) -> list[Call]:
     """Of all but kernels and particles."""
     return [
         # ---- runs
-        call(sampled, called="sample", seed=arg(0, SEED), **RUN),
-        call(lambda **run: xps.Sampler(**run)(0), called="Sampler", **RUN),
-        call(
-            first_step,
-            called="steps",
-            target=TARGET,
-            kernel=RWM,
-            x0=X0,
-            seed=arg(0, SEED),
-            warmup=arg(0, {"zero", "none"}),
-        ),
+        call(sampled, **RUN),
+        call(xps.Sampler, lambda made, lib: made(0), **RUN),
+        call(first_step, warmup=arg(0, {"zero", "none"})),
         call(
             xps.start,
-            target=TARGET,
             like=array([0.0, 1.0], {"vector", "triple", "chains", "chains32", "zeros", "negatives", "foreign"}),
             chains=arg(3, COUNT | {"whole numbers", "empty"}),
             scale=arg(2.0, NUMBER | {"huge", "number", "integer", "vector"}),
-            seed=arg(0, SEED),
-            method=arg(None, {"none"}),
         ),
         call(
             xps.StepSize,
             acceptance=arg(0.5, {"share"}),
-            harmonic=arg(None, {"none", "flag"}),
-            first=arg(None, {"none", "huge"} | NUMBER),
-            most=arg(None, {"none", "huge"} | NUMBER),
+            harmonic=FLAG,
+            first={"huge"} | NUMBER,
+            most={"huge"} | NUMBER,
         ),
         call(
             xps.Until,
@@ -126,36 +100,25 @@ def _others(folder: str) -> list[Call]:
         ),
         call(xps.DiagonalMetric, **METRIC),
         call(xps.DenseMetric, **METRIC),
-        call(xps.LowRankMetric, directions=arg(5, COUNT), inverse=arg(None, {"none", "flag"})),
-        call(xps.ProposalCovariance, dense=arg(False, FLAG)),
-        call(
-            xps.BoundedBias,
-            bias=arg(0.05, {"share"}),
-            metric=arg(None, {"none", "text"}),
-            underdamped=arg(None, {"none", "flag"}),
-            smoothing=arg(None, {"none", "text"}),
-        ),
-        call(
-            xps.CycleSearch, length=arg(4, COUNT), acceptance=arg(0.5, {"share"}), balance=arg(0.95, NUMBER | {"huge"})
-        ),
-        call(check_gradient, target=TARGET, x=X0),
-        call(srmc.spectrum, target=TARGET, x=X0),
+        call(xps.LowRankMetric, directions=arg(5, COUNT), inverse=FLAG),
+        call(xps.ProposalCovariance),
+        call(xps.BoundedBias, bias={"share"}, metric={"text"}, underdamped=FLAG, smoothing={"text"}),
+        call(xps.CycleSearch, length=arg(4, COUNT), acceptance={"share"}, balance=NUMBER | {"huge"}),
+        call(check_gradient, rtol=POSITIVE | ZERO),
+        call(srmc.spectrum),
         # ---- targets
         call(
             xps.Target,
             as_target,
             log_density=arg(density, {"none"} | FUNCTION),
             score=arg(score, {"none"} | FUNCTION),
-            hvp=arg(None, {"none"} | FUNCTION),
-            log_density_and_score=arg(None, {"none"} | FUNCTION),
-            score_plus_hvp=arg(None, {"none"} | FUNCTION),
-            differences=arg(None, {"none"} | FUNCTION),
-            differences_at=arg(None, {"none"} | FUNCTION),
-            bonds=arg(None, {"none"} | FUNCTION),
-            gradient=arg(xps.Auto(), NONE),
-            space=arg(xps.Target(density).space, {"space"}),
+            hvp=FUNCTION,
+            log_density_and_score=FUNCTION,
+            score_plus_hvp=FUNCTION,
+            differences=FUNCTION,
+            differences_at=FUNCTION,
+            bonds=FUNCTION,
             acceptance=arg(LineIntegral(2), NONE),
-            constrained=arg(False, FLAG),
         ),
         call(
             lambda **functions: xps.Target(space=xps.Binary(), **functions),
@@ -170,12 +133,11 @@ def _others(folder: str) -> list[Call]:
             called="Target of a sweep",
             differences_at=arg(None, {"none"} | FUNCTION),
         ),
-        call(xps.Tempered, as_target, target=TARGET, beta=arg(0.5, PER_CHAIN | ZERO)),
+        call(xps.Tempered, as_target, beta=arg(0.5, PER_CHAIN | ZERO)),
         call(
             xps.Bridge,
             lambda made, lib: xps.sample(made, xps.AIS(xps.RWM(0.5), (0, 1)), real(lib), 2, seed=0, progress=False),
             initial=TARGET,
-            target=TARGET,
         ),
         call(
             xps.Parametric,
@@ -189,10 +151,8 @@ def _others(folder: str) -> list[Call]:
             ),
             log_density=arg(potential, FUNCTION),
             parameters=arg(np.zeros(2), {"vector", "number", "chains", "positions", "integer"} | NUMBER),
-            score=arg(None, FUNCTION | {"none"}),
-            gradient=arg(xps.Auto(), NONE),
-            space=arg(xps.Target(density).space, {"space"}),
-            log_density_and_score=arg(None, FUNCTION | {"none"}),
+            score=FUNCTION,
+            log_density_and_score=FUNCTION,
         ),
         call(
             xps.posterior,
@@ -202,35 +162,29 @@ def _others(folder: str) -> list[Call]:
             rows=arg(np.ones((6, 1)), {"matrix", "square", "rectangle", "positions"} | DRAWS | {"numbers", "rows"}),
             prior_score=arg(score, FUNCTION),
             likelihood_score=arg(likelihood_score, FUNCTION),
-            gradient=arg(xps.Auto(), NONE),
-            sets=arg(0, {"zero", "one"}),
+            sets={"zero", "one"},
         ),
         call(
             xps.batched,
             lambda f, lib: as_target(xps.Target(f), lib),
             f=arg(lambda x: (x * x).sum(), FUNCTION),
-            rejects=arg((), {"empty"}),
-            executor=arg(None, {"none"}),
+            rejects={"empty"},
         ),
         call(LineIntegral, as_acceptance, nodes=arg(2, COUNT)),
-        call(Taylor, as_acceptance, order=arg(1, COUNT), averaged=arg(True, FLAG)),
-        call(xps.FiniteDifference, as_gradient, eps=arg(1e-4, POSITIVE), scheme=arg("central", NONE)),
+        call(Taylor, as_acceptance, order=COUNT),
+        call(xps.FiniteDifference, as_gradient, eps=POSITIVE),
         call(xps.Via, as_gradient, library=arg("torch", NONE)),
         # ---- spaces
         call(
-            xps.Categorical,
-            as_space,
-            values=arg((0.0, 1.0), {"numbers", "rows", "whole numbers", "vector", "triple"}),
-            shape=arg(None, SIZES),
+            xps.Categorical, as_space, values=arg((0.0, 1.0), {"numbers", "rows", "whole numbers", "vector", "triple"})
         ),
         call(
             xps.Integers,
             as_space,
-            low=arg(0, {"whole", "one", "float one", "integers", "whole numbers"}),
-            high=arg(None, {"none", "whole", "one", "float one", "integers", "whole numbers"}),
-            shape=arg(None, SIZES),
+            low={"whole", "one", "float one", "integers", "whole numbers"},
+            high={"whole", "one", "float one", "integers", "whole numbers"},
         ),
-        call(xps.OneHot, as_space, choices=arg(2, {"whole"}), shape=arg(None, SIZES)),
+        call(xps.OneHot, as_space, choices=arg(2, {"whole"})),
         # ---- models
         call(
             lambda **options: xps.Model(options.pop("log_density"), x=xps.Real(2), **options),
@@ -244,31 +198,27 @@ def _others(folder: str) -> list[Call]:
         ),
         call(xps.Blocks, as_blocks, sweep=arg({"x": xps.RWM(0.5)}, NONE)),
         # ---- regularisers
-        call(xps.IsotropicTV, as_regularizer, shape=arg((1, 2), {"whole numbers"}), iterations=arg(2, COUNT)),
-        call(xps.AnisotropicTV, as_regularizer, shape=arg((1, 2), {"whole numbers"}), iterations=arg(2, COUNT)),
+        call(xps.IsotropicTV, as_regularizer, shape=arg((1, 2), {"whole numbers"})),
+        call(xps.AnisotropicTV, as_regularizer, shape=arg((1, 2), {"whole numbers"})),
         # ---- noise and recorders
-        call(xps.Portable, as_noise, seed=arg(0, SEED)),
+        call(xps.Portable, as_noise),
         call(
             xps.Replay,
             as_noise,
             arrays=Argument(
-                lambda lib: {
-                    "proposal": lib.array(np.zeros((3, 4, 2))),
-                    "accept": lib.array(np.full((3, 4), 0.5)),
-                },
+                lambda lib: {"proposal": lib.array(np.zeros((3, 4, 2))), "accept": lib.array(np.full((3, 4), 0.5))},
                 NONE,
             ),
-            first=arg(0, {"zero"}),
+            first={"zero"},
         ),
-        call(xps.Draws, as_recorder, name=arg("draws", {"text"}), store=arg(None, {"none"})),
-        call(xps.Statistics, as_recorder, name=arg("statistics", {"text"})),
-        call(xps.Moments, as_recorder, name=arg("moments", {"text"})),
-        call(xps.BatchMeans, as_recorder, size=arg(2, COUNT), name=arg("b", {"text"})),
-        call(xps.Record, as_recorder, name=arg("r", {"text"}), function=arg(lambda s: s.point.x, FUNCTION)),
+        call(xps.Draws, as_recorder),
+        call(xps.Statistics, as_recorder),
+        call(xps.Moments, as_recorder),
+        call(xps.BatchMeans, as_recorder),
+        call(xps.Record, as_recorder, function=arg(lambda s: s.point.x, FUNCTION)),
         call(
             xps.Histogram,
             lambda made, lib: xps.sample(binary(), xps.Gibbs(), ones(lib), 2, seed=0, recorders=[made], progress=False),
-            name=arg("h", {"text"}),
         ),
         call(
             xps.Checkpoint,
@@ -277,43 +227,29 @@ def _others(folder: str) -> list[Call]:
             every=arg(60.0, POSITIVE | ZERO | {"inf"}),
         ),
         call(xps.expectation, trace=Argument(scored, NONE), function=arg(lambda x: x, FUNCTION)),
-        call(
-            xps.tempering_log_normalizer,
-            trace=Argument(tempered, NONE),
-            initial_log_normalizer=arg(0.0, NUMBER | {"huge", "negative", "zero", "float zero"}),
-        ),
+        call(xps.tempering_log_normalizer, trace=Argument(tempered, NONE)),
         # ---- files and libraries
-        call(xps.load, path=Argument(lambda lib: saved(folder), {"text"}), like=arg(None, EVERY_ARRAY | {"none"})),
+        call(xps.load, path=Argument(lambda lib: saved(folder), {"text"}), like=EVERY_ARRAY),
         call(saved_by, called="Trace.save", path=arg(f"{folder}/trace.npz", NONE)),
         call(xps.backend_of, array=Argument(real, EVERY_ARRAY)),
         # ---- training
         call(
             trained,
-            called="fit",
             loss=arg(score_mh.Sliced(), NONE),
             data=Argument(real, SAMPLE),
             parameters=arg(score_mh.init_score_network(2, 4, 0), NONE),
             epochs=arg(2, COUNT),
-            seed=arg(0, SEED),
-            optimizer=arg(None, {"none"}),
+            optimizer=NONE,
             batch_size=arg(2, COUNT | {"none"}),
             steps_per_epoch=arg(1, COUNT | {"none"}),
             validation=Argument(real, SAMPLE | {"none"}),
             patience=arg(1, COUNT | {"none"}),
-            gradient=arg(None, {"none"}),
-            checkpoint=arg(None, {"none", "text"}),
+            checkpoint={"text"},
             progress=arg(False, FLAG | {"none"}),
         ),
-        call(
-            score_mh.Sliced, as_training_loss, projections=arg(1, COUNT), network=arg(score_mh.score_network, FUNCTION)
-        ),
-        call(score_mh.ExactTrace, as_training_loss, network=arg(score_mh.score_network, FUNCTION)),
-        call(
-            score_mh.Denoising,
-            as_training_loss,
-            sigma=arg(0.5, POSITIVE),
-            network=arg(score_mh.score_network, FUNCTION),
-        ),
+        call(score_mh.Sliced, as_training_loss, projections=COUNT),
+        call(score_mh.ExactTrace, as_training_loss),
+        call(score_mh.Denoising, as_training_loss, sigma=arg(0.5, POSITIVE)),
         call(
             lambda sigmas: score_mh.AnnealedDenoising(sigmas, lambda x, sigma, parameters: -x),
             called="AnnealedDenoising",
@@ -324,34 +260,28 @@ def _others(folder: str) -> list[Call]:
             proposal=arg(score_mh.RandomWalk(0.5), NONE),
             score=arg(score, FUNCTION),
             network=arg(score_mh.acceptance_network, FUNCTION),
-            regularization=arg(0.0, POSITIVE | ZERO),
-            max_norm=arg(None, POSITIVE | {"none"}),
-            pairs=arg("global", NONE),
-            alpha=arg((0.0, 1.0), LADDER),
+            regularization=POSITIVE | ZERO,
+            max_norm=POSITIVE,
+            alpha=LADDER,
         ),
-        call(score_mh.RandomWalk, as_balance, step_size=STEP_SIZE),
-        call(score_mh.LangevinProposal, as_balance, step_size=STEP_SIZE),
-        call(score_mh.CrankNicolson, as_balance, beta=arg(0.5, SHARE | {"one", "float one"})),
+        call(score_mh.RandomWalk, as_balance),
+        call(score_mh.LangevinProposal, as_balance),
+        call(score_mh.CrankNicolson, as_balance, beta=arg(0.5, SHARE | UP_TO_ONE)),
         call(
             score_mh.geometric_noise_levels, largest=arg(2.0, POSITIVE), smallest=arg(0.1, NUMBER), levels=arg(3, COUNT)
         ),
-        call(
-            score_mh.DiffusionSchedule,
-            signals=arg((0.9, 0.5), LADDER),
-            sigmas=arg((0.1, 0.5), LADDER),
-            times=arg(None, LADDER | {"none"}),
-        ),
+        call(score_mh.DiffusionSchedule, signals=arg((0.9, 0.5), LADDER), sigmas=arg((0.1, 0.5), LADDER), times=LADDER),
         call(score_mh.variance_preserving, betas=arg((0.1, 0.2), LADDER)),
-        call(score_mh.variance_exploding, sigmas=arg((0.1, 0.2), LADDER), times=arg(None, LADDER | {"none"})),
-        call(score_mh.linear_betas, timesteps=arg(3, {"whole"}), first=arg(0.1, {"share"}), last=arg(0.2, {"share"})),
-        call(score_mh.cosine_betas, timesteps=arg(3, {"whole"}), offset=arg(0.1, {"share", "one", "float one"})),
+        call(score_mh.variance_exploding, sigmas=arg((0.1, 0.2), LADDER), times=LADDER),
+        call(score_mh.linear_betas, first=arg(0.1, {"share"}), last=arg(0.2, {"share"})),
+        call(score_mh.cosine_betas, offset=arg(0.1, UP_TO_ONE)),
         call(
             score_mh.diffusion_target,
             as_target,
             network=arg(lambda x, t: x, FUNCTION),
             schedule=arg(score_mh.variance_exploding((0.1, 0.5)), NONE),
             prediction=arg("data", NONE),
-            space=arg(xps.Real(), NONE),
+            space=NONE,
             acceptance=arg(LineIntegral(2), NONE),
         ),
         call(
@@ -359,33 +289,19 @@ def _others(folder: str) -> list[Call]:
             as_training_loss,
             schedule=arg(score_mh.variance_exploding((0.1, 0.5)), NONE),
             network=arg(lambda x, t, parameters: score_mh.score_network(x, parameters), FUNCTION),
-            prediction=arg("noise", NONE),
         ),
         # ---- measures
-        *[
-            call(
-                f,
-                called=f.__name__,
-                draws=Argument(
-                    lambda lib: lib.array(np.random.default_rng(0).normal(size=(20, 4, 2))), DRAWS | {"deep"}
-                ),
-            )
+        *(
+            call(f, draws=Argument(deep_draws, DRAWS | {"deep"}))
             for f in (metrics.chain_ess, metrics.split_rhat, metrics.mcse_mean)
-        ],
+        ),
         call(
             metrics.squared_mmd,
             x=Argument(real, SAMPLE | {"deep"}),
             y=Argument(real, SAMPLE | {"deep"}),
-            kernel=arg(None, {"none"}),
-            unbiased=arg(True, FLAG),
+            kernel=NONE,
         ),
-        call(
-            metrics.squared_ksd,
-            x=Argument(real, SAMPLE),
-            score=Argument(real, SAMPLE),
-            kernel=arg(None, {"none"}),
-            unbiased=arg(True, FLAG),
-        ),
+        call(metrics.squared_ksd, x=Argument(real, SAMPLE), score=Argument(real, SAMPLE), kernel=NONE),
     ]
 
 

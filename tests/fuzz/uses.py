@@ -1,7 +1,9 @@
 """What the calls of the fuzz are made of: arguments, the tags that they take, and uses of what was made."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,16 @@ from array_api_compat import array_namespace
 import xpsample as xps
 from tests.conftest import Library
 from xpsample import score_mh, sosmc, srmc
-from xpsample.sosmc import LangevinMove, SingleChain
+from xpsample.sosmc import LangevinMove, Multinomial, RowBatches, SingleChain
 
 NUMBER = {"one", "float one", "whole", "share", "above"}
 PER_CHAIN = NUMBER | {"huge", "number", "chains", "integers", "integer"}
 POSITIVE = NUMBER | {"huge"}
 ZERO = {"zero", "float zero", "zeros"}
 SHARE = {"share", "number", "chains"}
+UP_TO_ONE = {"share", "one", "float one"}
+BELOW_ONE = {"share", "zero", "float zero"}
 COUNT = {"one", "whole"}
-SEED = {"one", "whole", "zero", "vast"}
 MATRIX = NUMBER | {"none", "vector", "matrix", "huge"}
 VECTOR = NUMBER | {"none", "vector", "huge", "negative"} | ZERO
 LADDER = {"numbers", "whole numbers", "chains", "chains32", "vector", "triple", "integers", "foreign", "narrow", "wide"}
@@ -82,10 +85,28 @@ def call(
     /,
     *,
     called: str = "",
-    **arguments: Argument,
+    **arguments: Argument | set[str],
 ) -> Call:
-    """A call under the name of what is called, or another one."""
-    return Call(called or make.__name__, make, arguments, then)
+    """A call of a function with all parameters of its signature, under its name or another one.
+
+    An argument that is not given is that of its name in `BY_NAME`. A set has tags that a parameter takes besides its
+    default, which is the good value. A parameter without either takes no other value than its default and, if that is
+    None or a bool, those of its kind.
+    """
+    parameters = inspect.signature(make).parameters.values()
+    named = {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD and not p.name.startswith("_")}
+    every = {name: arguments.get(name, BY_NAME.get(name, NONE)) for name in named.keys() - TREES} | arguments
+    made = {
+        name: found if isinstance(found, Argument) else arg(named[name], found | _tags_of(named[name]))
+        for name, found in every.items()
+    }
+    return Call(called or make.__name__, make, made, then)
+
+
+def _tags_of(default: Any) -> set[str]:
+    """The tags of values like a default."""
+    assert default is not inspect.Parameter.empty, "a parameter without a default needs a good argument"
+    return {"none"} if default is None else {"flag"} if isinstance(default, bool) else NONE
 
 
 # ---- targets and positions -------------------------------------------------------------------------------------------
@@ -133,6 +154,10 @@ def noise_levels() -> Any:
 
 def real(library: Library) -> Any:
     return library.array(np.linspace(-1.0, 1.0, 8).reshape(4, 2))
+
+
+def deep_draws(library: Library) -> Any:
+    return library.array(np.random.default_rng(0).normal(size=(20, 4, 2)))
 
 
 def walkers(library: Library) -> Any:
@@ -271,10 +296,12 @@ def array(good: Any, fine: set[str]) -> Argument:
     return Argument(lambda library: library.array(np.asarray(good)), fine)
 
 
+@wraps(xps.sample)
 def sampled(**arguments: Any) -> Any:
     return xps.sample(**{"progress": False} | arguments)
 
 
+@wraps(xps.steps)
 def first_step(**arguments: Any) -> Any:
     return next(iter(xps.steps(**arguments)))
 
@@ -294,6 +321,7 @@ def saved(folder: str) -> str:
     return path
 
 
+@wraps(score_mh.fit)
 def trained(**arguments: Any) -> Any:
     return score_mh.fit(**{"progress": False} | arguments)
 
@@ -311,7 +339,51 @@ def as_balance(proposal: Any, library: Library) -> Any:
 
 STEP_SIZE = arg(0.5, PER_CHAIN | {"none"})
 COVARIANCE = arg(None, MATRIX)
+MEAN = arg(None, VECTOR)
 RWM = arg(xps.RWM(0.5), {"kernel"})
 TARGET = arg(gaussian(), {"target"})
 X0 = Argument(real, DRAWS | {"chains32", "deep", "foreign"})
-BETAS = arg((0.0, 0.5, 1.0), {"numbers"})
+TREES = {"data", "parameters", "score_parameters"}
+"""Names of parameters that are a tree of anything, in calls that do not give them."""
+
+BY_NAME: dict[str, Argument | set[str]] = {
+    "bandwidth": arg(1.0, PER_CHAIN),
+    "base": RWM,
+    "betas": arg((0.0, 0.5, 1.0), {"numbers"}),
+    "covariance": COVARIANCE,
+    "decay": arg(0.9, BELOW_ONE),
+    "every": arg(1, COUNT),
+    "friction": STEP_SIZE,
+    "initial_log_normalizer": NUMBER | {"huge", "negative", "zero", "float zero"},
+    "iterations": arg(2, COUNT),
+    "kernel": RWM,
+    "learning_rate": arg(0.1, POSITIVE),
+    "length": STEP_SIZE,
+    "mass": COVARIANCE,
+    "mean": MEAN,
+    "moves": arg(1, COUNT),
+    "name": arg("made", {"text"}),
+    "network": arg(score_mh.score_network, FUNCTION),
+    "optimizer": arg(sosmc.SGD(0.1), NONE),
+    "preconditioner": COVARIANCE,
+    "resampling": arg(Multinomial(), NONE),
+    "reward": arg(density, FUNCTION),
+    "rungs": arg(3, {"whole"}),
+    "scale": STEP_SIZE,
+    "schedule": arg(xps.PowerLaw(), {"schedule"}),
+    "seed": arg(0, {"one", "whole", "zero", "vast"}),
+    "shape": {"whole", "one", "whole numbers", "empty"},
+    "size": arg(2, COUNT),
+    "space": {"space"},
+    "step_size": STEP_SIZE,
+    "steps": arg(2, COUNT),
+    "target": TARGET,
+    "threshold": arg(0.5, UP_TO_ONE | ZERO),
+    "timesteps": arg(3, {"whole"}),
+    "width": STEP_SIZE,
+    "x": X0,
+    "x0": X0,
+}
+"""Arguments of parameters that mean the same in many signatures; a call gives those in which it differs."""
+
+ROWS = Argument(lambda library: RowBatches(real(library)), NONE)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from xpsample.core.arrays import Array
-from xpsample.core.checks import check_flag, check_instance
+from xpsample.core.checks import check_flag, check_instance, check_number
 from xpsample.core.devices import current_device
 from xpsample.core.errors import GradientError
 from xpsample.core.registry import to_host
@@ -45,9 +45,14 @@ def check_gradient(
     ------
     GradientError
         If they disagree by more than `rtol`; names the chain and coordinate.
+    HyperparameterError
+        If an argument is of another kind, or `rtol` negative.
     """
     check_instance("target", target, Target, "Target(log_density)")
     check_flag("hvp", hvp)
+    check_instance("against", against, GradientChoice, "FiniteDifference()", optional=True)
+    if rtol is not None:
+        check_number("rtol", rtol, 0.0, closed=True)
     needs = Capability.SCORE | (Capability.HVP if hvp else Capability.SCORE)
     x = coordinates(target, x)
     with current_device(x):
