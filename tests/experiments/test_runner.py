@@ -10,21 +10,25 @@ import re
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from xpsample import MALA, Target, cli
+from tests.experiments.quick_runs import QUICK
+from xpsample import MALA, Target
+from xpsample.cli import main
 from xpsample.core.devices import DeviceDtype, device_dtypes
 from xpsample.core.errors import DivergenceWarning, XpsampleError
-from xpsample.experiments import EXPERIMENTS, Entry
+from xpsample.experiments import EXPERIMENTS
 from xpsample.experiments.runner import Experiment, Run, float32, one_thread, widest
 from xpsample.experiments.table import columns, interval, mean_and_error, means_and_errors, table
 from xpsample.zoo.gaussian import gaussian
 
-ROWS = [{"name": "one", "value": 1.5, "value_se": 0.25}, {"name": "two", "value": math.nan, "far": np.float32(2.0)}]
+ROWS = [
+    {"name": "one", "value": 1.5, "value_se": 0.25},
+    {"name": "two", "value": math.nan, "far": np.float32(2.0), "out": np.float64(math.inf)},
+]
 
 
 def made_up(measure=lambda run: ROWS, **changes):
@@ -36,18 +40,6 @@ def made_up(measure=lambda run: ROWS, **changes):
         "conclude": lambda run, rows: f"{len(rows)} rows of {run.size}",
     }
     return Experiment(**{"name": "made-up", "title": "A made-up one", "measure": measure} | defaults | changes)
-
-
-@pytest.fixture
-def run_it(monkeypatch, tmp_path):
-    """Runs an experiment through the command line, in ``tmp_path / "out"``; gives the exit code."""
-
-    def run_it(experiment, *options):
-        monkeypatch.setitem(sys.modules, "made_up", types.SimpleNamespace(EXPERIMENT=experiment))
-        monkeypatch.setattr(cli, "EXPERIMENTS", {"made-up": Entry("made_up", "A made-up one.")})
-        return cli.main(["run", "made-up", "--out", str(tmp_path / "out"), *options])
-
-    return run_it
 
 
 def a_run(tmp_path, **options):
@@ -183,17 +175,12 @@ def test_an_experiment_runs_in_one_thread(run_it, monkeypatch):
 def test_rows_are_written_in_full(run_it, tmp_path):
     assert run_it(made_up()) == 0
     expected = [
-        {"name": "one", "value": 1.5, "value_se": 0.25, "far": None},
-        {"name": "two", "value": None, "value_se": None, "far": 2.0},
+        {"name": "one", "value": 1.5, "value_se": 0.25, "far": None, "out": None},
+        {"name": "two", "value": None, "value_se": None, "far": 2.0, "out": None},
     ]
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == expected
     with open(tmp_path / "out" / "results.csv", newline="") as file:
-        assert list(csv.DictReader(file))[1] == {"name": "two", "value": "", "value_se": "", "far": "2.0"}
-
-
-def test_infinity_is_left_out(run_it, tmp_path):
-    assert run_it(made_up(lambda run: [{"name": "far", "value": np.float64(math.inf)}])) == 0
-    assert json.loads((tmp_path / "out" / "results.json").read_text()) == [{"name": "far", "value": None}]
+        assert list(csv.DictReader(file))[1] == {"name": "two", "value": "", "value_se": "", "far": "2.0", "out": ""}
 
 
 def test_the_report_is_what_was_printed_in_this_order(run_it, tmp_path, capsys, monkeypatch):
@@ -215,7 +202,8 @@ def test_the_report_is_what_was_printed_in_this_order(run_it, tmp_path, capsys, 
 def test_a_quick_run_says_that_it_decides_nothing(run_it, tmp_path):
     assert run_it(made_up(lambda run: ROWS), "--quick") == 0
     text = (tmp_path / "out" / "report.txt").read_text()
-    assert "a quick run, which decides nothing\n2 rows of 1" in text and "what came out" not in text
+    assert "a quick run, which decides nothing\n2 rows of 1" in text
+    assert "what came out" not in text and "beside the paper" not in text  # it has none
 
 
 def test_own_tables_replace_the_one_of_all_rows(run_it, capsys):
@@ -225,11 +213,6 @@ def test_own_tables_replace_the_one_of_all_rows(run_it, capsys):
     assert run_it(made_up(tell=tell)) == 0
     text = capsys.readouterr().out
     assert "\nthe first\nwho\n---\none\n\nno more\n" in text and "value" not in text
-
-
-def test_without_a_paper_nothing_is_beside_it(run_it, capsys):
-    assert run_it(made_up()) == 0
-    assert "beside the paper" not in capsys.readouterr().out
 
 
 def test_tables_fit_the_terminal_and_the_report_has_them_in_one_piece(run_it, tmp_path, monkeypatch, capsys):
@@ -329,24 +312,25 @@ def stopping(error):
     return made_up(measure)
 
 
-def test_what_was_measured_before_an_error_is_kept(run_it, tmp_path, capsys):
-    assert run_it(stopping(XpsampleError("thirteen is out of range"))) == 1
-    assert capsys.readouterr().err == "xpsample: thirteen is out of range\n  docs: troubleshooting#xpsampleerror\n"
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (XpsampleError("out of range"), 1, "xpsample: out of range\n  docs: troubleshooting#xpsampleerror\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (ZeroDivisionError(), None, ""),
+    ],
+)
+def test_what_was_measured_before_an_error_is_kept(run_it, tmp_path, capsys, error, code, told):
+    if code is None:  # an error of the code is not swallowed
+        with pytest.raises(ZeroDivisionError):
+            run_it(stopping(error))
+    else:
+        assert run_it(stopping(error)) == code
+    assert capsys.readouterr().err == told
     assert [row["name"] for row in json.loads((tmp_path / "out" / "results.json").read_text())] == ["one"]
+    by = "Ctrl-C" if code == 130 else type(error).__name__
     text = (tmp_path / "out" / "report.txt").read_text()
-    assert "stopped by XpsampleError, with 1 row of results" in text and "what came out" not in text
-
-
-def test_errors_of_the_code_are_not_swallowed(run_it, tmp_path):
-    with pytest.raises(ZeroDivisionError):
-        run_it(stopping(ZeroDivisionError()))
-    assert (tmp_path / "out" / "results.csv").exists()
-
-
-def test_ctrl_c_keeps_the_rows(run_it, tmp_path, capsys):
-    assert run_it(stopping(KeyboardInterrupt())) == 130
-    assert "stopped by Ctrl-C, with 1 row of results" in capsys.readouterr().out
-    assert (tmp_path / "out" / "results.json").exists()
+    assert f"stopped by {by}, with 1 row of results" in text and "what came out" not in text
 
 
 def test_a_closed_pipe_keeps_the_rows(tmp_path):
@@ -501,6 +485,10 @@ def test_the_experiment_of_the_page_runs(run_it, tmp_path):
 # ---- the registry ----------------------------------------------------------------------------------------------------
 
 
+def test_every_experiment_has_a_quick_run_in_the_table():
+    assert set(QUICK) == set(EXPERIMENTS)
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_entry_is_its_experiment(name):
     experiment = EXPERIMENTS[name].load()
@@ -516,3 +504,12 @@ def test_the_list_imports_no_experiment():
     loaded = done.stdout.splitlines()[-1].split()
     assert "xpsample.experiments" in loaded
     assert [name for name in loaded if name.startswith("xpsample.experiments.")] == []
+
+
+@pytest.mark.parametrize("name", [name for name, row in QUICK.items() if "data" in row.needs])
+def test_without_data_one_line_says_what_to_set(name, monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
+    for need in set(QUICK[name].needs.split()) - {"data"}:
+        pytest.importorskip(need)
+    assert main(["run", name, "--quick", "--out", str(tmp_path), *QUICK[name].options.split()]) == 1
+    assert "set XPSAMPLE_DATA" in capsys.readouterr().err

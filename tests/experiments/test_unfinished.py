@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import types
 import warnings
 from pathlib import Path
 
@@ -15,9 +14,8 @@ import numpy as np
 import pytest
 
 from tests.damage import damages
-from xpsample import MALA, cli
+from xpsample import MALA
 from xpsample.core.errors import CheckpointError, CheckpointWarning
-from xpsample.experiments import Entry
 from xpsample.experiments.runner import Experiment
 from xpsample.experiments.unfinished import NAME, ROWS, unfinished
 from xpsample.files.atomic import exclusive
@@ -164,10 +162,10 @@ def test_a_real_experiment(tmp_path, data_folder):
 
 
 @pytest.fixture
-def run_it(monkeypatch, tmp_path):
+def run_it(run_it):
     """Runs an experiment of a measure through the command line, in ``tmp_path / "out"``; gives the exit code."""
 
-    def run_it(measure, *options):
+    def run_measure(measure, *options):
         experiment = Experiment(
             name="made-up",
             title="A made-up one",
@@ -176,11 +174,9 @@ def run_it(monkeypatch, tmp_path):
             columns={"name": ("name", "s")},
             conclude=lambda run, rows: f"values: {[row.get('value') for row in rows]}",
         )
-        monkeypatch.setitem(sys.modules, "made_up", types.SimpleNamespace(EXPERIMENT=experiment))
-        monkeypatch.setattr(cli, "EXPERIMENTS", {"made-up": Entry("made_up", "A made-up one.")})
-        return cli.main(["run", "made-up", "--out", str(tmp_path / "out"), *options])
+        return run_it(experiment, *options)
 
-    return run_it
+    return run_measure
 
 
 def two(run):

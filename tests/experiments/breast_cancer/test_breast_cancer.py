@@ -1,8 +1,5 @@
 """The breast-cancer experiment in its quick size, through the command line."""
 
-import csv
-import importlib.util
-
 import numpy as np
 
 from xpsample import load
@@ -12,10 +9,10 @@ from xpsample.zoo.logistic import load_breast_cancer
 KERNELS = ["MALA", "SR-MALA", "HMC", "SR-HMC"]
 
 
-RUN = "breast-cancer --backend numpy"
+RUN = "breast-cancer"
 
 
-def test_table_has_sane_numbers(out, rows):
+def test_table_has_sane_numbers(rows):
     assert [row["kernel"] for row in rows] == KERNELS
     for row in rows:
         assert (row["backend"], row["device"], row["dtype"]) == ("numpy", "cpu", "float64")
@@ -26,21 +23,11 @@ def test_table_has_sane_numbers(out, rows):
         assert row["error"] < 0.1 and row["chain_error"] < 0.25
         assert -0.11 < row["held_out_log_density"] < -0.05
         assert (row["hvps"] > 0) == row["kernel"].startswith("SR-")
-    with open(out / "results.csv", newline="") as file:
-        assert [row["kernel"] for row in csv.DictReader(file)] == KERNELS
 
 
 def test_repellence_lowers_the_error_of_a_chain(rows):
     error = {row["kernel"]: row["chain_error"] for row in rows}
     assert error["SR-MALA"] < error["MALA"] and error["SR-HMC"] < error["HMC"]
-
-
-def test_report_tells_the_story(out):
-    text = (out / "report.txt").read_text()
-    assert "455 training rows, 114 held out, 31 coefficients" in text
-    assert "reference: 500 HMC steps" in text and "SR-HMC" in text
-    assert "SR-MALA against MALA: error of one chain's means 0.6" in text
-    assert "compiled in" not in text  # on NumPy nothing is
 
 
 def test_draws_are_the_coefficients_and_read_back(out):
@@ -50,10 +37,6 @@ def test_draws_are_the_coefficients_and_read_back(out):
     assert trace.metadata["names"] == list(load_breast_cancer().names)
     summary = trace.summary()
     assert summary.mean[summary.names.index("worst texture")] > 0.5
-
-
-def test_plot(out):
-    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
 
 
 def test_held_out_density_is_the_log_of_the_mean():

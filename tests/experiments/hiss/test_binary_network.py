@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.zoo.enumeration import check_between, check_states
-from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.hiss.binary_network import binary_network, dimension, fit, predict
 
 RNG = np.random.default_rng(0)
@@ -57,21 +56,3 @@ def test_predictions(library):
 def test_the_papers_dimensions():
     """Appendix D.5: breast cancer, COMPAS, HIV and Blog."""
     assert [dimension(features) for features in (30, 13, 160, 280)] == [3201, 1501, 16201, 28201]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((INPUTS, OUTPUTS[:3]), r"\(7, 2\) and \(3,\)"),
-        ((INPUTS, OUTPUTS, 0), "hidden and scale"),
-        ((INPUTS, OUTPUTS, 2, -1.0), "hidden and scale"),
-    ],
-)
-def test_bad_input(arguments, message):
-    with pytest.raises(HyperparameterError, match=message):
-        binary_network(*arguments)
-
-
-def test_positions_of_another_size():
-    with pytest.raises(HyperparameterError, match="9 weights"):
-        predict(np.ones((3, 8)), INPUTS, HIDDEN)

@@ -13,28 +13,15 @@ SHAPES = {
 }
 
 
-RUN = "hiss-bnn --data breast-cancer --networks 4 --energy code --energy printed"
-NEEDS = ("data",)
+RUN = "hiss-bnn"
+SAMPLERS = "GWG, DMALA, ACS, PT+DMALA, HiSS, single flip, uniform proposals, random networks"
 
 
 def test_table(rows):
     both = [{row["sampler"]: row for row in rows if row["energy"] == energy} for energy in ("code", "printed")]
     rows, steeper = both
     assert sum(map(len, both)) == 16
-    assert (
-        list(rows)
-        == list(steeper)
-        == [
-            "GWG",
-            "DMALA",
-            "ACS",
-            "PT+DMALA",
-            "HiSS",
-            "single flip",
-            "uniform proposals",
-            "random networks",
-        ]
-    )
+    assert ", ".join(rows) == ", ".join(steeper) == SAMPLERS
     for row in rows.values():
         assert row["rmse"] ** 2 <= -row["log_likelihood"] + 1e-6  # of a mean over networks
         assert 0.1 < row["rmse"] < 1.0
@@ -52,11 +39,8 @@ def test_the_scales_of_the_energy(energy, scale):
     assert ENERGIES[energy](455) == scale
 
 
-def test_report(out):
-    text = (out / "report.txt").read_text()
-    assert "3201 weights" in text and "-0.0237, 0.154" in text
-    assert "4 networks" in text and "printed: highest test log likelihood" in text and "of a constant -0.2350" in text
-    constant = next(line for line in text.splitlines() if "constant mean" in line)
+def test_the_constant_is_in_the_table(out):
+    constant = next(line for line in (out / "report.txt").read_text().splitlines() if "constant mean" in line)
     assert constant.split() == ["breast-cancer", "constant", "mean", "-0.2350", "0.485"]
 
 

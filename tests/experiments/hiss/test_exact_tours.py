@@ -3,10 +3,8 @@
 import itertools
 
 import numpy as np
-import pytest
 from scipy.stats import chi2
 
-from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.hiss.exact_tours import draw_tours
 from xpsample.zoo.tsp import tsp
 
@@ -28,8 +26,3 @@ def test_exact_draws_have_the_law_of_all_orders():
     np.testing.assert_allclose(
         tsp(CITIES).log_density(cold, np.linalg.norm(CITIES[:, None] - CITIES, axis=-1).ravel()), -np.min(length)
     )
-
-
-def test_too_many_cities():
-    with pytest.raises(HyperparameterError, match="at most 18 cities; got 19"):
-        draw_tours(np.ones((19, 2)), 1)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.zoo.enumeration import DENSITY, check_between, check_states
-from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.hiss.joint_bernoulli import LOG_OF_ZERO, isolated_modes, joint_bernoulli
 from xpsample.metrics.discrete import exact_probabilities
 from xpsample.targets import Capability
@@ -53,17 +52,3 @@ def test_impossible_states(library):
     np.testing.assert_allclose(score[0, 0], LOG_OF_ZERO - here, rtol=1e-12)
     np.testing.assert_allclose(differences[0, 1], np.log(table[0, 1, 1]) - np.log(table[0, 0, 1]), rtol=1e-12)
     assert exact_probabilities(target, 3)[0b101] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (np.ones((2, 3)), r"got \(2, 3\)"),
-        (np.array([0.5, -0.1]), "not negative"),
-        (np.zeros((2, 2)), "one at least positive"),
-        (np.array([np.nan, 1.0]), "finite"),
-    ],
-)
-def test_bad_tables(table, message):
-    with pytest.raises(HyperparameterError, match=message):
-        joint_bernoulli(table)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.zoo.enumeration import SCORE, slopes
-from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.targets import Capability, Target
 
@@ -70,8 +69,3 @@ def test_hvp_of_lengths():
     curved = target.score(x + v, data) - target.score(x, data)  # the score is linear
     np.testing.assert_allclose(target.hvp(x, v, data), curved, rtol=1e-10)
     assert tsp_one_hot(CITIES, standardized=True).hvp is None
-
-
-def test_bad_input():
-    with pytest.raises(HyperparameterError, match="lengths, coordinates"):
-        tsp_one_hot(CITIES, 1.0, "soft")

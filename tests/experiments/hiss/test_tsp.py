@@ -1,7 +1,5 @@
 """The hiss-tsp experiment in its quick size, through the command line."""
 
-import csv
-import importlib.util
 import json
 
 import numpy as np
@@ -15,27 +13,13 @@ from xpsample.experiments.hiss.tsp import lengths_of, random_tours, samplers
 from xpsample.hiss import HiSS
 from xpsample.kernels import DMALA
 
-NAMES = [
-    "GWG",
-    "DMALA",
-    "ACS",
-    "PT+DMALA",
-    "HiSS",
-    "single flip",
-    "uniform proposals",
-    "2-opt",
-    "independent draws",
-    "uniform tours",
-]
-
-
 RUN = "hiss-tsp"
-NEEDS = ("data",)
 
 
-def test_table(out, rows):
+def test_table(rows):
     rows = {row["sampler"]: row for row in rows}
-    assert list(rows) == NAMES
+    local, free = "GWG, DMALA, ACS, PT+DMALA, HiSS, single flip", "uniform proposals, 2-opt"
+    assert ", ".join(rows) == f"{local}, {free}, independent draws, uniform tours"
     # A change of one place leaves a city out, so these two cannot leave the start.
     for name in ("GWG", "single flip"):
         assert (rows[name]["moved"], rows[name]["unique"]) == (0.0, 3)
@@ -44,15 +28,6 @@ def test_table(out, rows):
     assert 191.85 - 1e-6 < two_opt["best"] < two_opt["final"] + 1e-9
     assert rows["independent draws"]["best"] < 191.86 and 350 < rows["uniform tours"]["cost"] < 440
     assert all(row["best"] <= row["cost"] for row in rows.values())
-    with open(out / "results.csv", newline="") as file:
-        assert [row["sampler"] for row in csv.DictReader(file)] == NAMES
-
-
-def test_report(out):
-    text = (out / "report.txt").read_text()
-    assert "277.9 +- 19.8" in text and "the shortest has 191.85" in text and "uniform random tours" in text
-    assert "2-opt ends with the shortest tours" in text
-    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
 
 
 def test_other_cities_have_no_figures_of_the_paper(tmp_path, data_folder):
@@ -71,12 +46,6 @@ def test_lengths_are_of_closed_tours(data_folder):
     data = np.load(data_folder / "tsp_eil.npz", allow_pickle=False)
     length = lengths_of(data["eil14_opt_tour"].astype(int), data["eil14"].astype(float))
     assert length == pytest.approx(float(data["eil14_opt_length"]), rel=1e-12)
-
-
-def test_without_data_one_line_says_what_is_missing(monkeypatch, capsys):
-    monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
-    assert main(["run", "hiss-tsp", "--quick"]) != 0
-    assert "set XPSAMPLE_DATA" in capsys.readouterr().err
 
 
 def test_refinements_of_fig_17_change_nothing(data_folder):

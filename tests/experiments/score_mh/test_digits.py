@@ -1,7 +1,5 @@
 """The score-mh-digits experiment: its quick size through the command line, and what its networks and kernels mean."""
 
-import csv
-import importlib.util
 import json
 import math
 
@@ -21,8 +19,7 @@ from xpsample.kernels import MALA
 from xpsample.particles.annealed import Annealed
 from xpsample.targets import Target
 
-for module in ("ot", "sklearn"):
-    pytest.importorskip(module)
+pytest.importorskip("sklearn")
 SPECTRUM = np.asarray([0.2, 0.5, 1.0, 2.0, 3.0])
 DIM, NETWORKS = 5, Networks(tuple(SPECTRUM.tolist()))
 
@@ -30,7 +27,7 @@ DIM, NETWORKS = 5, Networks(tuple(SPECTRUM.tolist()))
 RUN = "score-mh-digits"
 
 
-def test_rows(out, rows):
+def test_rows(rows):
     floors, runs = rows[:3], rows[3:]
     assert [row["method"] for row in floors] == ["held-out images", "the same, with noise", "known mixture"]
     assert [(row["method"], row["tau"]) for row in runs] == [(method, tau) for method in QUICK.methods for tau in TAUS]
@@ -41,17 +38,11 @@ def test_rows(out, rows):
         assert 1.0 <= row["classes"] <= 10.0
         if row["method"] == "ULA":
             assert row["annealing"] == pytest.approx(1.0) == row["final"]
-    with open(out / "results.csv", encoding="utf-8") as file:
-        assert len(list(csv.DictReader(file))) == len(rows)
 
 
 def test_files(out):
     with np.load(out / "images.npz", allow_pickle=False) as images:
         assert images["MALA_known_mixture"].shape == (len(TAUS), 10, 64)
-    drawn = importlib.util.find_spec("matplotlib") is not None
-    assert (out / "images.png").exists() == (out / "w1.png").exists() == drawn
-    text = (out / "report.txt").read_text()
-    assert "learned, direct" in text and "ladders of several lengths" in text and "0 with MALA, learned, direct" in text
 
 
 def test_further_ladders(out):

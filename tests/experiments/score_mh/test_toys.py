@@ -1,12 +1,12 @@
 """The score-mh-toys experiment in its quick size, its starts and measures, and networks that are trained together."""
 
-import importlib.util
 import json
 from argparse import Namespace
 
 import numpy as np
 import pytest
 
+from tests.experiments.quick_runs import LIBRARY
 from xpsample.cli import main
 from xpsample.core import tree
 from xpsample.core.devices import device_dtypes
@@ -25,12 +25,7 @@ from xpsample.experiments.toys import TOYS
 from xpsample.score_mh import ExactTrace, score_network
 from xpsample.zoo.networks import Dense
 
-# Eager torch needs no compilation; where it is not here, NumPy borrows what there is.
-LIBRARY = "torch" if importlib.util.find_spec("torch") else "numpy"
-
-
-RUN = f"score-mh-toys --backend {LIBRARY}"
-NEEDS = ("ot",)
+RUN = "score-mh-toys"
 
 
 def test_rows(rows):
@@ -62,13 +57,6 @@ def test_rows(rows):
     settings = [row for row in rows if row["part"] == "settings" and row["acceptance"] == "direct"]
     found = [(row["lambda"], row["max_norm"], row["pairs"]) for row in settings]
     assert found == [(1.0, 100.0, "global"), (0.0, None, "global"), (0.0, None, "local"), (1.0, None, "local")]
-
-
-def test_report(out):
-    text = (out / "report.txt").read_text()
-    assert "0.143 / 0.096 / 0.054" in text and "a on grid" in text and "moons: smallest W1 from normal starts" in text
-    drawn = importlib.util.find_spec("matplotlib") is not None
-    assert {(out / f"{name}.png").exists() for name in ("plot", "sweeps", "lambda", "maps")} == {drawn}
 
 
 def test_parts(tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from xpsample.core import tree
-from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.score_mh.unet import init_unet, unet
 
 RNG = np.random.default_rng(0)
@@ -69,9 +68,3 @@ def test_it_begins_with_zero():
     for path, leaf in tree.items(PARAMETERS):
         changed = tree.fill(PARAMETERS, dict(tree.items(PARAMETERS)) | {path: 1.5 * leaf})
         assert not np.allclose(unet(X, T, changed), moved), path
-
-
-@pytest.mark.parametrize("settings", [(0, 4, 1), (1, 0, 1), (1, 4.0, 1)])
-def test_bad_settings(settings):
-    with pytest.raises(HyperparameterError, match="positive integer"):
-        init_unet(*settings)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.prox.test_prox import difference_matrix
-from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.sosmc.deblurring import UniformBlur, deblurring, likelihood_gradient, strength
 from xpsample.kernels import MYULA
 from xpsample.optimize.optimizers import SGD
@@ -86,11 +85,6 @@ def test_myula_moves_towards_the_observation(library):
     for _ in range(30):
         state, _ = kernel.step(bound, state, {"proposal": library.xp.zeros_like(x)})
     np.testing.assert_allclose(library.host(state.point.x), np.broadcast_to(y, (3, 35)), atol=1e-3)
-
-
-def test_bad_half_width():
-    with pytest.raises(HyperparameterError, match=r"half_width must be at least 0 and below the sides \(7, 5\); got 5"):
-        UniformBlur(SHAPE, 5)
 
 
 def test_weights_take_away_the_bias_of_step_and_smoothing():

@@ -16,8 +16,7 @@ NUMPY = next(device for device in device_dtypes(["numpy"]) if device.dtype == "f
 SHAPES = {"boston": 13, "yacht": 6, "energy": 8, "concrete": 8, "naval": 16, "wine-red": 11, "wine-white": 11}
 
 
-RUN = "srld-bnn --data yacht"
-NEEDS = ("data",)
+RUN = "srld-bnn"
 
 
 def test_table(rows):
@@ -45,12 +44,10 @@ def test_the_first_draws_are_compared_too(rows):
             assert parts[pair, 2][key] != parts[pair, 12][key]
 
 
-def test_report(out, rows):
-    text, rows = (out / "report.txt").read_text(), rows
-    assert "yacht: 277 + 31 rows, 402 coordinates" in text and "one by one" in text and "0.578, -0.458" in text
+def test_the_conclusion_names_the_best(out, rows):
     best = max(rows[:4], key=lambda row: row["log_likelihood"])
     told = f"yacht, numpy: highest log lik. {best['log_likelihood']:.3f} ({best['sampler']}); SRLD 10 - LD: "
-    assert told + f"{rows[4]['log_likelihood']:.3f} (" in text
+    assert told + f"{rows[4]['log_likelihood']:.3f} (" in (out / "report.txt").read_text()
 
 
 def test_the_step_size_of_the_best_validation_score_is_taken(out, rows):

@@ -8,7 +8,6 @@ from scipy.special import logsumexp
 from scipy.stats import gamma, norm
 
 from xpsample import ULA, Minibatch, Replay, sample
-from xpsample.core.errors import HyperparameterError
 from xpsample.experiments.srld.regression_network import dimension, predict, predictive, regression_network
 from xpsample.gradients import NativeGradient
 from xpsample.targets import Capability, check_gradient
@@ -163,22 +162,3 @@ def test_coverage_of_the_models_own_rows():
     y = predict(x, inputs, HIDDEN) + math.exp(-0.5 * x[-1]) * rng.standard_normal(20_000)
     found = predictive(np.stack([x, x]), inputs, y, hidden=HIDDEN)
     assert abs(found.coverage - 0.9) < 5 * math.sqrt(0.09 / 20_000)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "settings", "message"),
-    [
-        ((INPUTS[0], OUTPUTS[0, :3]), {}, r"\(7, 2\) and \(3,\)"),
-        ((INPUTS[0, 0], OUTPUTS[0, 0]), {}, r"\(\*sets, rows, features\)"),
-        ((INPUTS[0], OUTPUTS[0]), {"hidden": 0}, "hidden must be greater than 0"),
-        ((INPUTS[0], OUTPUTS[0]), {"rate": -1.0}, "rate must be greater than 0"),
-    ],
-)
-def test_bad_input(arguments, settings, message):
-    with pytest.raises(HyperparameterError, match=message):
-        regression_network(*arguments, **settings)
-
-
-def test_positions_of_another_size():
-    with pytest.raises(HyperparameterError, match="9 weights"):
-        sample(regression_network(INPUTS[0], OUTPUTS[0], HIDDEN), ULA(0.1), np.zeros((3, 9)), 1, seed=0)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from xpsample import ULA
-from xpsample.core.errors import HyperparameterError
 from xpsample.core.specs import Uniform
 from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards, draw_seen
 from xpsample.targets import check_gradient
@@ -125,10 +124,3 @@ def test_a_step_on_a_batch(library):
     )
     here = bound(x, rows).score(state.point.x)
     np.testing.assert_allclose(library.host(state.point.score), library.host(here), rtol=1e-12)
-
-
-def test_bad_rows():
-    with pytest.raises(HyperparameterError, match="rows do not fit together"):
-        NETWORK.target(seen()._replace(rewards=REWARDS[:, :3]))
-    with pytest.raises(HyperparameterError, match="noise"):
-        RewardNetwork(3, 2, noise=0.0)

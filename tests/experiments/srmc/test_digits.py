@@ -1,14 +1,11 @@
 """The srmc-digits experiment in its quick size, through the command line."""
 
-import importlib.util
-
 import numpy as np
 
 import xpsample as xps
 from xpsample.experiments.srmc.digits import ALPHAS, CONTROLS, ROWS
 
 RUN = "srmc-digits"
-NEEDS = ("data",)
 
 
 def test_rows(rows):
@@ -32,10 +29,6 @@ def test_files(out):
     assert set(np.unique(x)) == {0.0, 1.0}
     for way in (x[:, 0], *others):
         assert np.all(way[0] == x[0, 0, 0]) and np.any(way[-1] != way[0])
-    drawn = importlib.util.find_spec("matplotlib") is not None
-    assert {(out / name).exists() for name in ("plot.png", "ways.png")} == {drawn}
-    text = (out / "report.txt").read_text()
-    assert "annealed from uniform bits" in text and "2.1628" in text
 
 
 def test_all_bits_at_once_are_new_draws_of_independent_ones():

@@ -1,20 +1,17 @@
 """The energy-model experiment in its quick size; its sampler, its classifier, and what it counts."""
 
-import importlib.util
 import math
 
 import numpy as np
 import pytest
 
 from xpsample import SRMC, Draws, FiniteDifference, PowerLaw, Replay, Target, sample
-from xpsample.cli import main
 from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.digits import Digits, classify, load_digits
 from xpsample.experiments.mnist_ebm import load_parameters, mnist_ebm
 from xpsample.experiments.srmc.ebm import measures, model, uniform_measures
 
 RUN = "srmc-ebm"
-NEEDS = ("data",)
 
 
 def test_table(rows):
@@ -29,20 +26,6 @@ def test_table(rows):
     assert parts["seven"][0]["covered"] == 1 and parts["seven"][0]["f"] > -0.1
     # The full noise at T = 1 destroys digits, and at T = 1e-4 not within the quick run.
     assert parts["density"][0]["f_digits"] < -10 < -1 < parts["density"][-1]["f_digits"]
-
-
-def test_report_and_plot(out):
-    text = (out / "report.txt").read_text()
-    assert "right on 91." in text and "beside the paper\nCIFAR-10" in text and "uniform" in text
-    if importlib.util.find_spec("matplotlib") is not None:
-        assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
-        assert (out / "so-far.png").exists()
-
-
-def test_without_data_the_error_says_what_to_set(monkeypatch, tmp_path, capsys):
-    monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
-    assert main(["run", "srmc-ebm", "--quick", "--out", str(tmp_path)]) == 1
-    assert "set XPSAMPLE_DATA" in capsys.readouterr().err
 
 
 def test_the_sampler_is_its_recursion(library):

@@ -1,14 +1,11 @@
 """The 1,000-mode experiment in its quick size, its reduction to the span of the centres, and what it counts."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from xpsample import ULA, Replay, sample
-from xpsample.cli import main
 from xpsample.experiments.data import load_dataset
 from xpsample.experiments.srmc.modes import (
     ALPHA,
@@ -25,7 +22,6 @@ from xpsample.experiments.srmc.modes import (
 from xpsample.zoo.mixture import gaussian_mixture
 
 RUN = "srmc-modes"
-NEEDS = ("data",)
 
 
 def test_table(rows):
@@ -42,20 +38,11 @@ def test_table(rows):
     assert found["[0, 1]", 1.0, "ULA"]["shift"] == 0 < found["[0, 1]", 1.0, "SR-ULA"]["shift"] < 2
 
 
-def test_report_and_plot(out):
+def test_the_ablation_has_all_alphas_and_steps(out):
     text = (out / "report.txt").read_text()
-    assert "the paper" in text and "100 maxima" in text and "SR-ULA" in text
     ablation = text[text.index("modes by alpha and eps") :].splitlines()[3:]
     found = [tuple(map(float, line.split()[1:3])) for line in ablation[: len(ALPHAS) + len(EPSILONS)]]
     assert found == [(alpha, 0.001) for alpha in ALPHAS] + [(ALPHA, eps) for eps in EPSILONS]
-    if importlib.util.find_spec("matplotlib") is not None:
-        assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_without_data_the_error_is_one_line(monkeypatch, tmp_path, capsys):
-    monkeypatch.delenv("XPSAMPLE_DATA", raising=False)
-    assert main(["run", "srmc-modes", "--quick", "--out", str(tmp_path)]) == 1
-    assert "set XPSAMPLE_DATA" in capsys.readouterr().err
 
 
 def test_the_reduced_chain_is_that_of_all_pixels(data_folder):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample.core.errors import CheckpointError, HyperparameterError
+from xpsample.core.errors import CheckpointError
 from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.metrics.discrete import exact_probabilities, total_variation
 from xpsample.spaces import Binary
@@ -39,17 +39,3 @@ def test_another_training_is_refused_by_name(tmp_path):
     for changed, named in (({"decay": 0.5}, "kernel decay"), ({"rate": 0.5}, "target data"), ({"seed": 5}, "noise")):
         with pytest.raises(CheckpointError, match=f"the checkpoint of another run .*{named}"):
             train_rbm(ROWS, **(settings | changed))
-
-
-@pytest.mark.parametrize(
-    ("rows", "settings", "message"),
-    [
-        (ROWS[0], {}, "zeros and ones"),
-        (ROWS + 0.5, {}, "zeros and ones"),
-        (ROWS, {"rate": 0.0}, "positive"),
-        (ROWS, {"sweeps": 0}, "positive"),
-    ],
-)
-def test_bad_input(rows, settings, message):
-    with pytest.raises(HyperparameterError, match=message):
-        train_rbm(rows, **({"hidden": 2, "updates": 1, "seed": 0} | settings))

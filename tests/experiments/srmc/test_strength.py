@@ -1,6 +1,5 @@
 """The srmc-strength and srmc-sweeps experiments in their quick sizes, through the command line."""
 
-import importlib.util
 import json
 
 import numpy as np
@@ -12,21 +11,13 @@ from xpsample.experiments.srmc.sweeps import RHO_ALPHAS, RHO_SETTINGS, RHOS, TIL
 
 
 @pytest.fixture(scope="module")
-def strength(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("strength")
-    assert main(["run", "srmc-strength", "--quick", "--out", str(folder)]) == 0
-    return folder
+def strength(quick_run):
+    return json.loads((quick_run("srmc-strength") / "results.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def sweeps(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sweeps")
-    assert main(["run", "srmc-sweeps", "--quick", "--out", str(folder)]) == 0
-    return folder
-
-
-def rows(folder):
-    return json.loads((folder / "results.json").read_text())
+def sweeps(quick_run):
+    return json.loads((quick_run("srmc-sweeps") / "results.json").read_text())
 
 
 def of(found, **labels):
@@ -34,11 +25,10 @@ def of(found, **labels):
 
 
 def test_a_row_for_every_strength(strength):
-    found = rows(strength)
-    assert len(found) == 4 * len(METHODS) * len(REFERENCES)
+    assert len(strength) == 4 * len(METHODS) * len(REFERENCES)
     for target in ("gaussian", "logistic"):
         for kernel, cost in (("MALA", 3), ("HMC", 21)):
-            same = of(found, target=target, kernel=kernel, reference=0.0)
+            same = of(strength, target=target, kernel=kernel, reference=0.0)
             assert [r["method"] for r in same] == list(METHODS)
             assert len({r["mse"] for r in same}) == 1 and same[0]["ratio"] == 1.0  # alpha = 0 under the same noise
             followed = cost + (target == "logistic")
@@ -49,26 +39,26 @@ def test_the_papers_size_has_what_the_paper_has_in_numbers(tmp_path, monkeypatch
     assert PAPER_SIZE.budget == 100_000
     monkeypatch.setitem(EXPERIMENT.settings, "paper", PAPER_SIZE._replace(chains=4, budget=100, reference=50))
     assert main(["run", "srmc-strength", "--paper", "--out", str(tmp_path)]) == 0
-    found = [(r["target"], r["kernel"], r["method"], r["reference"]) for r in rows(tmp_path)]
+    rows = json.loads((tmp_path / "results.json").read_text())
+    found = [(r["target"], r["kernel"], r["method"], r["reference"]) for r in rows]
     assert found == [("logistic", "HMC", method, alpha) for method in ("fixed", "warm-up") for alpha in (0.0, 2.0, 5.0)]
 
 
 def test_strengths_are_those_of_the_rules(strength):
-    found = rows(strength)
-    for r in found:
+    for r in strength:
         alpha = {"fixed": 1.0, "capped": 1.0, "warm-up": 0.8}.get(r["method"])
         if alpha is None:  # the guardrail only lowers what the warm-up reaches
             assert r["alpha"] <= 0.8 * r["reference"] * (1 + 1e-12)
         else:
             assert r["alpha"] == pytest.approx(alpha * r["reference"], rel=1e-12)
-    guarded = of(found, target="logistic", kernel="MALA", method="guarded", reference=100.0)[0]
+    guarded = of(strength, target="logistic", kernel="MALA", method="guarded", reference=100.0)[0]
     assert guarded["alpha"] < 79
 
 
 def test_a_large_fixed_strength_breaks_and_the_cap_saves_it(strength):
-    found = rows(strength)
     fixed, capped = (
-        of(found, target="gaussian", kernel="HMC", method=method, reference=10.0)[0] for method in ("fixed", "capped")
+        of(strength, target="gaussian", kernel="HMC", method=method, reference=10.0)[0]
+        for method in ("fixed", "capped")
     )
     assert fixed["broken"] == 10 and fixed["low"] > 1e6
     assert capped["broken"] == 0 and capped["ratio"] < 3
@@ -84,26 +74,17 @@ def test_verdicts_sort_by_the_interval():
 
 
 def test_a_row_for_every_sweep(sweeps):
-    found = rows(sweeps)
-    assert len(of(found, sweep="rho")) == len(RHO_SETTINGS) * len(RHOS) * len(RHO_ALPHAS)
-    assert len(of(found, sweep="tilt")) == 2 * len(TILT_SETTINGS) * len(TILTS) * len(TILT_ALPHAS)
+    assert len(of(sweeps, sweep="rho")) == len(RHO_SETTINGS) * len(RHOS) * len(RHO_ALPHAS)
+    assert len(of(sweeps, sweep="tilt")) == 2 * len(TILT_SETTINGS) * len(TILTS) * len(TILT_ALPHAS)
     for name, cost in {"Exact": 3, "eps = 0.1": 3, "Shift": 3}.items():
-        assert {r["cost"] for r in of(found, sweep="tilt", tilt=name, kernel="MALA")} == {cost}
+        assert {r["cost"] for r in of(sweeps, sweep="tilt", tilt=name, kernel="MALA")} == {cost}
 
 
 def test_tilts_agree_where_they_must(sweeps):
     """Without repellence all are the base kernel; in float64 a small eps is the exact tilt, and a large one is not."""
     for kernel in ("MALA", "HMC"):
-        found = of(rows(sweeps), sweep="tilt", place="numpy-cpu-float64", kernel=kernel, scale=1.0)
+        found = of(sweeps, sweep="tilt", place="numpy-cpu-float64", kernel=kernel, scale=1.0)
         assert np.ptp([r["mse"] for r in of(found, alpha=0.0)]) < 1e-12
         one = {r["tilt"]: r["mse"] for r in of(found, alpha=1.0)}
         assert one["eps = 1e-5"] == pytest.approx(one["Exact"], rel=0.05)
         assert one["eps = 1"] > 2 * one["Exact"]
-
-
-@pytest.mark.parametrize("folder", ["strength", "sweeps"])
-def test_reports_and_plots(folder, request):
-    out = request.getfixturevalue(folder)
-    assert "the paper" in (out / "report.txt").read_text()
-    if importlib.util.find_spec("matplotlib") is not None:
-        assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")

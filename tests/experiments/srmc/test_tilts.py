@@ -1,7 +1,5 @@
 """The srmc-tilts experiment in its quick size, and what it says of a setting."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -45,9 +43,5 @@ def test_summary_by_hand():
     assert (found["broken"], found["most_broken"]) == (0.1, 0.4)
 
 
-def test_report_and_plot(out):
-    text = (out / "report.txt").read_text()
-    assert "SR-MALA, Untilted: of 30" in text and "the paper" in text
+def test_ratios_are_saved(out):
     assert np.load(out / "ratios.npz")["logistic MALA 1 prior Exact"].shape == (QUICK.draws, len(ALPHAS))
-    if importlib.util.find_spec("matplotlib") is not None:
-        assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")

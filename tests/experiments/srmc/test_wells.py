@@ -1,8 +1,5 @@
 """The two-wells experiment in its quick size, through the command line, and what it counts."""
 
-import csv
-import importlib.util
-
 import numpy as np
 from scipy.stats import binomtest
 
@@ -16,7 +13,7 @@ SAMPLERS = ["ULA", "SR-ULA Exact", "SR-ULA Shift"]
 RUN = "srmc-wells"
 
 
-def test_table(out, rows):
+def test_table(rows):
     assert [row["sampler"] for row in rows] == SAMPLERS
     for row in rows:
         assert (row["backend"], row["dtype"]) == ("numpy", "float64")
@@ -27,15 +24,6 @@ def test_table(out, rows):
         assert -2.5 < row["mean_x1"] < 3
     assert rows[0]["naive_4000"] < 0.2  # ULA stays for long
     assert max(row["naive_4000"] for row in rows[1:]) > 0.9  # SR-ULA does not
-    with open(out / "results.csv", newline="") as file:
-        assert [row["sampler"] for row in csv.DictReader(file)] == SAMPLERS
-
-
-def test_report(out):
-    text = (out / "report.txt").read_text()
-    assert "the paper" in text and "SR-ULA Shift" in text and "by 4k" in text and "-1.2" in text
-    assert "8.0% of the chains of ULA" in text
-    assert (out / "plot.png").exists() == (importlib.util.find_spec("matplotlib") is not None)
 
 
 def test_escape_needs_more_than_the_right_side():
