@@ -17,11 +17,9 @@ from xpsample.sampling.noise import seed_sequence
 Array = Any
 """An array of this library."""
 
-PARTS = 4
-"""In which rows of noise are drawn ahead, so that short runs do not draw what they do not need."""
+PARTS = 4  # In which rows of noise are drawn ahead, so that short runs do not draw what they do not need
 
-GROUP = 2**17
-"""Numbers of one stream, about, that are drawn at once within a step: more are in no cache."""
+GROUP = 2**17  # Numbers of one stream, about, that are drawn at once within a step: more are in no cache
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)

@@ -17,11 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
-MOST = 2**29
-"""Approximate bytes of all executables of a process; the least recently used go first."""
+MOST = 2**29  # Approximate bytes of all executables of a process; the least recently used go first
 
-FORMS = 64
-"""Shapes of arguments for which a function keeps its program; the oldest goes first."""
+FORMS = 64  # Shapes of arguments for which a function keeps its program; the oldest goes first
 
 ARRAYS = (jax.Array, np.ndarray, np.generic)
 """Types of the arguments of compiled programs."""

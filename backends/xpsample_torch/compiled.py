@@ -21,8 +21,7 @@ from xpsample.core.errors import BackendError
 from xpsample.core.hyperparameters import is_frozen
 from xpsample.targets.bound import BoundTarget
 
-KEPT = 16
-"""Compiled steps kept; the oldest goes first."""
+KEPT = 16  # Compiled steps kept; the oldest goes first
 
 _steps: dict[Any, "_CompiledStep"] = {}
 """By the kernel, and the target without its numbers."""

@@ -7,17 +7,14 @@ from xpsample.adaptation.rule import STEP_BITS, Rule, StepRecord, per_group, rou
 from xpsample.core.arrays import Array
 from xpsample.core.fields import flag, number, text
 
-FIRST_ETA = 1e-8
-"""eta of the first step, which shows how the score changes."""
+FIRST_ETA = 1e-8  # eta of the first step, which shows how the score changes
 
-BEGINNING = 20
-"""Steps after which the power iteration is believed."""
+BEGINNING = 20  # Steps after which the power iteration is believed
 
+# Factor on the warm-up. In the transient phase moves are longest where curvature is least, which biases it low.
 PATIENCE = 2.0
-"""Factor on the warm-up. In the transient phase moves are longest where curvature is least, which biases it low."""
 
-MEMORY = 20.0
-"""Steps that averages are taken over, about."""
+MEMORY = 20.0  # Steps that averages are taken over, about
 
 
 class MeasuredCurvature(NamedTuple):

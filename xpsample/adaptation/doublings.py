@@ -8,8 +8,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.checks import check_count
 from xpsample.core.fields import count
 
-DEEPEST = 30
-"""Doublings at most: leaves are counted in 32 bits."""
+DEEPEST = 30  # Doublings at most: leaves are counted in 32 bits
 
 
 class Doublings(Rule, eq=True):

@@ -9,25 +9,21 @@ from xpsample.adaptation.metric import FROZEN
 from xpsample.adaptation.rule import STEP_BITS, Rule, StepRecord, per_group, rounded, vector_per_group
 from xpsample.core.arrays import Array
 
-ORDER = 6
-"""The variance of the energy goes with this power of the step size."""
+ORDER = 6  # The variance of the energy goes with this power of the step size
 
-LARGEST_CHANGE = 0.3
-"""Largest change of the logarithm of a step size from one step to the next."""
+LARGEST_CHANGE = 0.3  # Largest change of the logarithm of a step size from one step to the next
 
+# Steps that a chain alone averages over, about; where chains are pooled, as many fewer, down to `SHORTEST`.
 MEMORY = 50.0
-"""Steps that a chain alone averages over, about; where chains are pooled, as many fewer, down to `SHORTEST`."""
 
 SHORTEST = 5.0
 
-SHARE = 0.4
-"""Share of the way from one independent draw to the next: the authors' value."""
+SHARE = 0.4  # Share of the way from one independent draw to the next: the authors' value
 
+# A step is one integrator step, of which a trajectory of other kernels has several: chains need more to converge.
 PATIENCE = 5.0
-"""A step is one integrator step, of which a trajectory of other kernels has several: chains need more to converge."""
 
-BATCHES = 8
-"""Means that a variance is taken of, at least: their number times the dimension says how well it is known."""
+BATCHES = 8  # Means that a variance is taken of, at least: their number times the dimension says how well it is known
 
 
 class EnergyErrors(NamedTuple):

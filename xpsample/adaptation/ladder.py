@@ -8,21 +8,18 @@ from xpsample.adaptation.rule import Rule, StepRecord, rounded
 from xpsample.core.arrays import Array
 from xpsample.core.fields import count, number
 
-ROUNDS = 7
-"""Rounds of a warm-up, at most."""
+ROUNDS = 7  # Rounds of a warm-up, at most
 
-FROZEN = 0.7
-"""Share of the warm-up after which the ladder stays as it is, so that the base kernel settles on it."""
+FROZEN = 0.7  # Share of the warm-up after which the ladder stays as it is, so that the base kernel settles on it
 
+# Mean rejection probabilities below count as this, so that every two neighbors are some way apart.
 LEAST_REJECTION = 1e-3
-"""Mean rejection probabilities below count as this, so that every two neighbors are some way apart."""
 
+# Weight of the initial ladder in each later ladder. It keeps rungs apart where the rejection jumps.
 STARTING_SHARE = 0.02
-"""Weight of the initial ladder in each later ladder. It keeps rungs apart where the rejection jumps."""
 
+# The second to last rung of a start ladder that ends in 0; and values for each factor of e that rungs are rounded to.
 HOTTEST, BETA_BITS = 0.01, 2**14
-"""The second to last rung of a start ladder that ends in 0; and values for each factor of e that rungs are rounded to.
-"""
 
 
 class Rounds(NamedTuple):

@@ -7,31 +7,24 @@ from typing import Any, ClassVar, NamedTuple
 from xpsample.adaptation.rule import STEP_BITS, FollowingRule, StepRecord, per_group, rounded
 from xpsample.core.arrays import Array
 
+# Shares of the warm-up: when lengths begin to move, when more slowly, and from where they are averaged.
+# They begin late, because any length looks too short while chains are in their transient phase.
 FROM, SLOWER, AVERAGED = 1 / 3, 0.8, 0.8
-"""Shares of the warm-up: when lengths begin to move, when more slowly, and from where they are averaged.
 
-They begin late, because any length looks too short while chains are in their transient phase.
-"""
-
+# Usual change of the logarithm of the length: 8 over the warm-up's steps before it is slower, at most; and then.
 FAST, SLOW = 8.0, 0.05
-"""Usual change of the logarithm of the length: 8 over the warm-up's steps before it is slower, at most; and then."""
 
-DECAY = 0.9
-"""Decay of Adam's second moment, and of the mean criterion by which the gradient is divided."""
+DECAY = 0.9  # Decay of Adam's second moment, and of the mean criterion by which the gradient is divided
 
+# First length of trajectories, in units of the metric, in which the longest scale of a target is at least 1; and its
+# maximum in step sizes. They start short, because the criterion has further maxima at longer trajectories.
 FIRST_LENGTH, FIRST_STEPS = 1.0, 20.0
-"""First length of trajectories, in units of the metric, in which the longest scale of a target is at least 1; and its
-maximum in step sizes. They start short, because the criterion has further maxima at longer trajectories.
-"""
 
-LOSS = 2.0
-"""Loss of slope of the log criterion per share of trajectories that end beyond a hard bound."""
+LOSS = 2.0  # Loss of slope of the log criterion per share of trajectories that end beyond a hard bound
 
-LONGEST = 1000
-"""Maximum number of steps of a trajectory."""
+LONGEST = 1000  # Maximum number of steps of a trajectory
 
-MEMORY = 500.0
-"""Draws that the mean position is taken over, about: over fewer of slow chains it would follow them."""
+MEMORY = 500.0  # Draws that the mean position is taken over, about: over fewer of slow chains it would follow them
 
 
 class Lengths(NamedTuple):

@@ -13,23 +13,17 @@ from xpsample.core.covariance import LowRankCovariance
 from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import count, flag
 
-DRAWS = 128
-"""Approximate number of draws kept per group: from as many chains, or from several steps of fewer chains."""
+DRAWS = 128  # Approximate number of draws kept per group: from as many chains, or from several steps of fewer chains
 
-SPAN = 3.0
-"""Draws count that are of the last two thirds of the steps so far, evenly spread on a logarithmic scale."""
+SPAN = 3.0  # Draws count that are of the last two thirds of the steps so far, evenly spread on a logarithmic scale
 
-FAR = 2.0
-"""Directions whose variance is above this in units of the diagonal, or below its inverse, are scaled."""
+FAR = 2.0  # Directions whose variance is above this in units of the diagonal, or below its inverse, are scaled
 
-ROUNDS = 4
-"""Number of alternating updates of the diagonal and the directions."""
+ROUNDS = 4  # Number of alternating updates of the diagonal and the directions
 
-COVERED = 0.9
-"""The share of a coordinate in the directions from which on these leave nothing to find its scale by."""
+COVERED = 0.9  # The share of a coordinate in the directions from which on these leave nothing to find its scale by
 
-GRID = 2.0**16
-"""Entries of the directions are rounded to multiples of its inverse."""
+GRID = 2.0**16  # Entries of the directions are rounded to multiples of its inverse
 
 
 class Directions(NamedTuple):

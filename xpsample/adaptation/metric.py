@@ -13,33 +13,26 @@ from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_
 from xpsample.core.declared import declared
 from xpsample.core.fields import flag
 
-FROZEN = 0.7
-"""Share of the warm-up after which a metric stays as it is, so that the step size can settle."""
+FROZEN = 0.7  # Share of the warm-up after which a metric stays as it is, so that the step size can settle
 
-SHRINKAGE = 5.0
-"""Draws that a scale of 1 counts for."""
+SHRINKAGE = 5.0  # Draws that a scale of 1 counts for
 
 
+# Steps of the first window, and the share by which each window is longer than the one before.
+# The first draws, whose scores may be larger than the target's by many orders of magnitude, are therefore soon
+# forgotten.
 SHORTEST, GROWTH = 10.0, 0.5
-"""Steps of the first window, and the share by which each window is longer than the one before.
 
-The first draws, whose scores may be larger than the target's by many orders of magnitude, are therefore soon forgotten.
-"""
-
+# The same for metrics without scores, whose windows each measure how far the chains move.
 SHORTEST_WITHOUT, GROWTH_WITHOUT = 20.0, 0.2
-"""The same for metrics without scores, whose windows each measure how far the chains move."""
 
-LARGEST_LOG = 80.0
-"""Largest logarithm of a number, or of its inverse, that fits into float32."""
+LARGEST_LOG = 80.0  # Largest logarithm of a number, or of its inverse, that fits into float32
 
-EVERY = 10
-"""Steps from one dense estimate to the next."""
+EVERY = 10  # Steps from one dense estimate to the next
 
-DENSE_BITS = 2**14
-"""`METRIC_BITS` for the entries of a matrix, which change its inverse by more."""
+DENSE_BITS = 2**14  # `METRIC_BITS` for the entries of a matrix, which change its inverse by more
 
-WITHOUT_SCORES = 4.0
-"""Factor on the warm-up's recommended length for a metric without scores."""
+WITHOUT_SCORES = 4.0  # Factor on the warm-up's recommended length for a metric without scores
 
 
 class DrawMoments(NamedTuple):

@@ -9,8 +9,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.covariance import DenseCovariance, DiagonalCovariance, dense_covariance
 from xpsample.core.fields import flag
 
-PATIENCE = 4.0
-"""Factor on the warm-up, as for other rules without scores."""
+PATIENCE = 4.0  # Factor on the warm-up, as for other rules without scores
 
 
 class ProposalMean(FollowingRule, eq=True):

@@ -10,11 +10,9 @@ from xpsample.core.fields import FrozenDataclass
 from xpsample.core.hyperparameters import ToBeTuned, settings, show
 from xpsample.core.tree import Tree
 
+# Tuned values are rounded to e^(k / 1024), and metrics to e^(k / 64), with whole k.
+# Libraries whose sums differ in their last bits therefore tune to the same values, and their chains stay together.
 STEP_BITS, METRIC_BITS = 1024, 64
-"""Tuned values are rounded to e^(k / 1024), and metrics to e^(k / 64), with whole k.
-
-Libraries whose sums differ in their last bits therefore tune to the same values, and their chains stay together.
-"""
 
 
 class StepRecord(NamedTuple):

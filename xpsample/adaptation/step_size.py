@@ -7,31 +7,24 @@ from xpsample.adaptation.rule import STEP_BITS, FollowingRule, StepRecord, per_g
 from xpsample.core.arrays import Array
 from xpsample.core.fields import flag, number
 
-GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
-"""Constants of dual averaging, from Section 3.2.1 of the paper."""
+GAMMA, T0, KAPPA = 0.05, 10.0, 0.75  # Constants of dual averaging, from Section 3.2.1 of the paper
 
+# Change of the log step size for an acceptance that is 1 off, for particles whose target does not rest.
+# A constant gain never stops (Andrieu & Thoms 2008, "A tutorial on adaptive MCMC", Section 4.2.1). Dual averaging slows
+# down, and if it restarts at each step it jumps by up to 1.8 times as much, beyond where trajectories of a fixed number
+# of steps are stable.
 GAIN = 0.5
-"""Change of the log step size for an acceptance that is 1 off, for particles whose target does not rest.
 
-A constant gain never stops (Andrieu & Thoms 2008, "A tutorial on adaptive MCMC", Section 4.2.1). Dual averaging slows
-down, and if it restarts at each step it jumps by up to 1.8 times as much, beyond where trajectories of a fixed number
-of steps are stable.
-"""
+LARGEST_CHANGE = 0.7  # Largest change of the logarithm of a step size from one step to the next
 
-LARGEST_CHANGE = 0.7
-"""Largest change of the logarithm of a step size from one step to the next."""
-
+# Smallest log step size: near the smallest normal number of float32. A stuck chain may drive it to 0.
 LOG_LEAST = -85.0
-"""Smallest log step size: near the smallest normal number of float32. A stuck chain may drive it to 0."""
 
+# Acceptance probabilities below this count as this in a harmonic mean; the second, for the first third of warm-up.
+# At that stage a single stuck chain of many should make the steps of all chains small until it is free.
 LEAST_ACCEPTANCE, LEAST_AT_FIRST, UNTIL = 0.02, 0.001, 1 / 3
-"""Acceptance probabilities below this count as this in a harmonic mean; the second, for the first third of warm-up.
 
-At that stage a single stuck chain of many should make the steps of all chains small until it is free.
-"""
-
-LONGEST_SEARCH = 60
-"""Maximum number of steps of the search for a first step size, whatever its result."""
+LONGEST_SEARCH = 60  # Maximum number of steps of the search for a first step size, whatever its result
 
 
 class Averaging(NamedTuple):

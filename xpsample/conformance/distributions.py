@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-ERROR_PROBABILITY = 1e-7
-"""The probability that a check of a correct kernel fails."""
+ERROR_PROBABILITY = 1e-7  # The probability that a check of a correct kernel fails
 
 
 class Invariance(NamedTuple):

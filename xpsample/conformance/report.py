@@ -96,6 +96,7 @@ def report(devices: Sequence[DeviceDtype], rows: Sequence[Row], times: "Sequence
 
 
 DIM = 10
+# On a standard normal of `DIM` coordinates, so that the library takes the time and not the density.
 KERNELS: dict[str, Kernel] = {
     "RWM": RWM(0.5),
     "MALA": MALA(0.8),
@@ -103,10 +104,8 @@ KERNELS: dict[str, Kernel] = {
     "HMC by length": HMC(0.3, length=3.0),
     "NUTS": NUTS(0.5, max_depth=5),
 }
-"""On a standard normal of `DIM` coordinates, so that the library takes the time and not the density."""
 
-SHORT = 8
-"""Steps of the short run."""
+SHORT = 8  # Steps of the short run
 
 
 class Timed(NamedTuple):

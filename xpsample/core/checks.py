@@ -21,8 +21,7 @@ from xpsample.core.errors import FunctionError, HyperparameterError, NoiseError,
 from xpsample.core.registry import to_host
 from xpsample.core.tree import dtype_name
 
-LARGEST = 2**31 - 1
-"""Largest whole number to compare steps with: they are counted in 32 bits."""
+LARGEST = 2**31 - 1  # Largest whole number to compare steps with: they are counted in 32 bits
 
 CALLS_TARGETS = "xpsample.targets.prepared"
 """The module by which all functions of a user's target are called."""

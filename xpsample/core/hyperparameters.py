@@ -21,11 +21,10 @@ PER_CHAIN = {"per_chain": True}
 ROWS_PER_CHAIN = {"per_chain": True, "rows": True}
 """Metadata of a field that holds an array with one more axis in front of the chain axes."""
 
-VECTOR = {"coordinates": (1,)}
-"""Metadata of a field that holds an array (dim,), or a number for all coordinates."""
+VECTOR = {"coordinates": (1,)}  # Metadata of a field that holds an array (dim,), or a number for all coordinates
 
+# Metadata of a field that holds an array (dim,) or (dim, dim), or a number for all coordinates.
 MATRIX = {"coordinates": (1, 2)}
-"""Metadata of a field that holds an array (dim,) or (dim, dim), or a number for all coordinates."""
 
 POSITIONS = {"positions": True}
 """Metadata of a field that holds a number, or an array which broadcasts against the positions (*chains, dim)."""

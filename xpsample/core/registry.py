@@ -27,8 +27,7 @@ _by_type: dict[type, Backend] = {}
 _tree_types: dict[type, Autodiff | None] = {}
 """Owner of the tree type, for types already seen."""
 
-MOST_TYPES = 4096
-"""Types that are remembered: a class that is made in a function is another one at each call."""
+MOST_TYPES = 4096  # Types that are remembered: a class that is made in a function is another one at each call
 
 
 @cache

@@ -9,11 +9,10 @@ from contextlib import contextmanager, suppress
 from threading import Event, RLock, Thread
 from typing import final
 
-SILENCE = 2.0
-"""Seconds after which a command that prints nothing says what it does."""
+SILENCE = 2.0  # Seconds after which a command that prints nothing says what it does
 
+# Exit codes, as in a shell: nobody reads what is printed, Ctrl-C, and SIGTERM.
 CLOSED_PIPE, INTERRUPTED, TERMINATED = 141, 130, 143
-"""Exit codes, as in a shell: nobody reads what is printed, Ctrl-C, and SIGTERM."""
 
 
 def ended_by(error: KeyboardInterrupt) -> tuple[str, int]:

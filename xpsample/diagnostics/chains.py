@@ -9,32 +9,32 @@ from xpsample.diagnostics.advice import ACROSS, OF_HMC, Advice
 from xpsample.diagnostics.coordinates import spread
 from xpsample.diagnostics.findings import Column, Finding, of_columns, of_worst, worst_first
 
+# Chains in different modes are this many of their standard deviations apart, as two normal modes are; and this many
+# standard errors of their means, estimated from the difference of their halves' means.
 APART, ERRORS = 2.0, 5.0
-"""Chains in different modes are this many of their standard deviations apart, as two normal modes are; and this many
-standard errors of their means, estimated from the difference of their halves' means."""
 
+# Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, the
+# least share of the draws that two chains have in the smaller one, and its fewest distinct draws. Halves of a normal
+# distribution differ by 2.65, and of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's.
 SPLIT, LEAST_VISIT, FEWEST_SPLIT = 4.0, 0.02, 16
-"""Standard deviations of the wider of two parts of all draws by which their means differ where there are two modes, the
-least share of the draws that two chains have in the smaller one, and its fewest distinct draws. Halves of a normal
-distribution differ by 2.65, and of an even one by 3.46; the far part of a heavy tail is wide itself, or one chain's."""
 
+# A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
+# long as a leap, in these. For a random walk they differ by 1.4, and for a chain with an ESS of 25 in both by 0.4.
 DRIFT, LEAP, FEWEST_WALKED = 0.7, 1.2, 32
-"""A chain walks where its two quarters' means differ by so many of its standard deviations over both, and no step is as
-long as a leap, in these. For a random walk they differ by 1.4, and for a chain with an ESS of 25 in both by 0.4."""
 
+# Two coordinates are narrowly correlated from there on; how many coordinates are compared; and how near 1 it is that
+# one is a function of the other, as two probabilities are that sum to 1.
 CORRELATED, MOST_CORRELATED, EXACT = 0.97, 32, 1e-10
-"""Two coordinates are narrowly correlated from there on; how many coordinates are compared; and how near 1 it is that
-one is a function of the other, as two probabilities are that sum to 1."""
 
+# From the first to the last quarter of a run, each of so many draws; a random walk from one point spreads by 2.6.
 GROWTH, FEWEST_GROWN = 10.0, 32
-"""From the first to the last quarter of a run, each of so many draws; a random walk from one point spreads by 2.6."""
 
+# Draws of a start, how many times as distant they are as nearly all draws of the second half, and how many times as far
+# as any such number of these in a row.
 SHORTEST_START, FAR_OUT, AGAIN = 8, 10.0, 3.0
-"""Draws of a start, how many times as distant they are as nearly all draws of the second half, and how many times
-as far as any such number of these in a row."""
 
+# The largest probability with which stationary chains are said to settle, and the fewest chains that are looked at.
 SETTLING, FEWEST_SETTLING = 1e-5, 32
-"""The largest probability with which stationary chains are said to settle, and the fewest chains that are looked at."""
 
 
 def judge_modes(

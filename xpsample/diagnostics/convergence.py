@@ -20,8 +20,7 @@ from xpsample.core.arrays import Array
 from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import whole
 
-FEWEST_DRAWS = 10
-"""For an ESS: a half chain of fewer has no lag that Geyer's sequence could end at."""
+FEWEST_DRAWS = 10  # For an ESS: a half chain of fewer has no lag that Geyer's sequence could end at
 
 
 @whole
@@ -222,13 +221,11 @@ def _or_one(xp: Any, values: Array) -> Array:
     return xp.where(values > 0, values, xp.ones_like(values))
 
 
-MANY_CHAINS, SUPERCHAINS = 32, 8
-"""From how many chains on R-hat is the nested one, and of how many superchains."""
+MANY_CHAINS, SUPERCHAINS = 32, 8  # From how many chains on R-hat is the nested one, and of how many superchains
 
+# By how much chance alone makes a variance of 8, and of 2, means larger than expected: in one case of 10,000.
+# If each mean is over M chains with an estimated variance, F quantiles are larger by about 1 + 2.5 / M.
 CHANCE = (4.27, 15.1)
-"""By how much chance alone makes a variance of 8, and of 2, means larger than expected: in one case of 10,000.
-
-If each mean is over M chains with an estimated variance, F quantiles are larger by about 1 + 2.5 / M."""
 
 
 class Mixing(NamedTuple):

@@ -12,21 +12,17 @@ from xpsample.core.registry import backend_of, to_host
 from xpsample.diagnostics.convergence import FEWEST_DRAWS, MANY_CHAINS, Mixing, mixing
 from xpsample.diagnostics.findings import Column
 
+# Array elements of the coarse pass; its fewest draws, and how many of the first draws are also kept.
+# If 32 draws of all coordinates have more elements, the pass has fewer coordinates: half of them evenly spread, and
+# half the worst in a few chains.
 COARSE, FEWEST_ROWS, FIRST_ROWS = 2**18, 32, 64
-"""Array elements of the coarse pass; its fewest draws, and how many of the first draws are also kept.
 
-If 32 draws of all coordinates have more elements, the pass has fewer coordinates: half of them evenly spread, and half
-the worst in a few chains.
-"""
+MEASURED = 2**17  # Array elements for which ESS and R-hat are computed, of the worst columns, at least four
 
-MEASURED = 2**17
-"""Array elements for which ESS and R-hat are computed, of the worst columns, at least four."""
-
+# Draws of a chain, and chains, for which the ESS of a column is computed; the ESS is scaled up to all chains.
 LONGEST, MOST_CHAINS = 2**13, 32
-"""Draws of a chain, and chains, for which the ESS of a column is computed; the ESS is scaled up to all chains."""
 
-COPIED = 2**23
-"""Array elements up to which draws are copied to the host as a whole."""
+COPIED = 2**23  # Array elements up to which draws are copied to the host as a whole
 
 
 @runtime_checkable

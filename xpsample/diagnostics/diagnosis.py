@@ -57,11 +57,9 @@ from xpsample.diagnostics.target import judge_density_precision, judge_position_
 
 UNMIXED = {"rhat", "ess_bulk", "ess_tail"}
 
-WALKED = 6
-"""ESS of a chain that walks, at most."""
+WALKED = 6  # ESS of a chain that walks, at most
 
-COPIED = 2**18
-"""Array elements of a statistic that are judged, at most."""
+COPIED = 2**18  # Array elements of a statistic that are judged, at most
 
 
 @dataclass(frozen=True, eq=False)

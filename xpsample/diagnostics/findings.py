@@ -15,17 +15,15 @@ import numpy as np
 from xpsample.diagnostics.advice import Advice
 from xpsample.diagnostics.convergence import FEWEST_DRAWS, Mixing
 
+# Vehtari et al. (2021), section 4: beyond it an estimate is not to be relied on.
 LARGEST_RHAT = 1.01
-"""Vehtari et al. (2021), section 4: beyond it an estimate is not to be relied on."""
 
+# The least ESS is 100 for each chain, of up to four, so 400 for more: Vehtari et al. (2021), section 4.
+# With 100 or 1,000 chains a standard error needs no more than 400 draws in all, and R-hat is the nested one.
 ESS_PER_CHAIN, MOST_CHAINS_COUNTED = 100, 4
-"""The least ESS is 100 for each chain, of up to four, so 400 for more: Vehtari et al. (2021), section 4.
 
-With 100 or 1,000 chains a standard error needs no more than 400 draws in all, and R-hat is the nested one.
-"""
-
+# Autocorrelation times: a batch of so many makes a standard error 5 % too small, and a shorter one much smaller.
 SHORTEST_BATCH = 5
-"""Autocorrelation times: a batch of so many makes a standard error 5 % too small, and a shorter one much smaller."""
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,19 @@ import numpy as np
 
 from xpsample.diagnostics.findings import Finding
 
+# Standard deviations of the log density between the chains that are behind and the lowest one that is not; and the
+# least of these, the value for a Gaussian in one dimension: a target that is flatter has no chains that are far below.
+# What matters is the gap. Chains that mix slowly, or that are in a funnel, have means that differ by many of these,
+# each by a little from the next one: 11 in all of 128 chains of RWM on a Gaussian (100), with gaps of up to 3.8.
 GAP, LEAST_SD = 5.0, math.sqrt(0.5)
-"""Standard deviations of the log density between the chains that are behind and the lowest one that is not; and the
-least of these, the value for a Gaussian in one dimension: a target that is flatter has no chains that are far below.
 
-What matters is the gap. Chains that mix slowly, or that are in a funnel, have means that differ by many of these, each
-by a little from the next one: 11 in all of 128 chains of RWM on a Gaussian (100), with gaps of up to 3.8.
-"""
-
+# Standard deviation of the log density of a stuck chain, at most, and its share of the distance to the others.
+# The standard deviation is 0.7 or more where chains have converged. At a huge log density it is larger, because of
+# rounding and since the smallest moves change it. On Lotka-Volterra it was 1e-6 to 3e-4 of the distance for chains that
+# never converged, some of which pulled the step size of all down, and 0.03 and more for chains in a local mode. With d
+# coordinates it is about sqrt(d / 2) in any mode, which is below a thousandth only of distances above 700 sqrt(d): no
+# volume makes up for these.
 STILL, HOPELESS = 0.05, 1e-3
-"""Standard deviation of the log density of a stuck chain, at most, and its share of the distance to the others.
-
-The standard deviation is 0.7 or more where chains have converged. At a huge log density it is larger, because of
-rounding and since the smallest moves change it. On Lotka-Volterra it was 1e-6 to 3e-4 of the distance for chains that
-never converged, some of which pulled the step size of all down, and 0.03 and more for chains in a local mode. With d
-coordinates it is about sqrt(d / 2) in any mode, which is below a thousandth only of distances above 700 sqrt(d): no
-volume makes up for these.
-"""
 
 
 def judge_arrival(rows: np.ndarray) -> Finding | None:

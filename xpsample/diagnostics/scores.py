@@ -7,12 +7,11 @@ import numpy as np
 
 from xpsample.diagnostics.findings import Finding
 
+# Change of the log density over which both are compared, the share of it by which they disagree, and the largest step,
+# in standard deviations of the draws.
 RISE, DISAGREES, NARROW = 0.02, 0.02, 0.05
-"""Change of the log density over which both are compared, the share of it by which they disagree, and the largest step,
-in standard deviations of the draws."""
 
-NAMED = 32
-"""Coordinates that are compared one by one, once score and log density disagree."""
+NAMED = 32  # Coordinates that are compared one by one, once score and log density disagree
 
 
 class Compared(NamedTuple):

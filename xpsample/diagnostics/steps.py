@@ -9,17 +9,16 @@ from xpsample.diagnostics.advice import OF_HMC, Advice
 from xpsample.diagnostics.convergence import FEWEST_DRAWS
 from xpsample.diagnostics.findings import Finding
 
+# Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695.
 SMALLEST_BFMI = 0.3
-"""Below it the momentum does not carry chains over the energies of the target: Betancourt (2016), arXiv:1604.00695."""
 
-CHANCE = 0.005
-"""The largest probability with which chance alone makes a finding of the worst of many chains."""
+CHANCE = 0.005  # The largest probability with which chance alone makes a finding of the worst of many chains
 
+# Fewest steps of fixed-length trajectories that may return, and the least mean acceptance of returning ones.
 FEWEST_LEAPFROG_STEPS, LEAST_ACCEPTED = 4, 0.4
-"""Fewest steps of fixed-length trajectories that may return, and the least mean acceptance of returning ones."""
 
+# Factors on the optimal acceptance and rejection that count as far from the optimum; and the fewest steps.
 LOW_ACCEPTANCE, HIGH_ACCEPTANCE, FEWEST_STEPS = 0.25, 0.1, 50
-"""Factors on the optimal acceptance and rejection that count as far from the optimum; and the fewest steps."""
 
 
 def chance_still(moved: np.ndarray, steps: int, optimum: float | None) -> float:

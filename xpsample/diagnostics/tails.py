@@ -13,9 +13,9 @@ from xpsample.diagnostics.findings import Column, Finding, of_worst
 
 LOOKED_AT = 2**14  # draws of all chains: the index of their 1,638 outermost ones has an error of 0.04
 
+# Index from which on the variance is infinite; draws of a tail, a tenth of all, and the probability that a run whose
+# tails have that index is found.
 INFINITE_VARIANCE, FEWEST_IN_TAIL, BY_CHANCE = 0.5, 100, 0.01
-"""Index from which on the variance is infinite; draws of a tail, a tenth of all, and the probability that a run whose
-tails have that index is found."""
 
 
 def tail_index(beyond: np.ndarray) -> float:

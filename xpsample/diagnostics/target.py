@@ -17,14 +17,12 @@ from xpsample.diagnostics.scores import judge_score
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import wanted
 
+# Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
+# A log density that is rounded to 0.05 changes a ratio of densities by a few per cent.
 FINE = 0.05
-"""Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
 
-A log density that is rounded to 0.05 changes a ratio of densities by a few per cent.
-"""
-
+# Share of the draws that are 0, or up to so many times the smallest normal number, where values underflow.
 PILED_UP, NEAR_SMALLEST = 0.005, 2.0**32
-"""Share of the draws that are 0, or up to so many times the smallest normal number, where values underflow."""
 
 
 def judge_density_precision(
@@ -114,8 +112,8 @@ def judge_underflow(
     return of_worst("underflow", what, advice, columns, share > PILED_UP, share)
 
 
+# Share of the places around the draws at which a log density is not finite; and of a bound that is declared.
 OFTEN_OUTSIDE, OFTEN_BEYOND = 0.02, 0.2
-"""Share of the places around the draws at which a log density is not finite; and of a bound that is declared."""
 
 
 def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
@@ -211,8 +209,7 @@ def judge_data_precision(target: BoundTarget, draws: Array) -> Finding | None:
     )
 
 
-ROUGH = 0.2
-"""Standard deviation of the change of a log density by rounding from which posterior means move noticeably."""
+ROUGH = 0.2  # Standard deviation of the change of a log density by rounding from which posterior means move noticeably
 
 
 def _rounded_anew(rng: Any, target: BoundTarget, leaf: Array) -> Array:
@@ -221,9 +218,9 @@ def _rounded_anew(rng: Any, target: BoundTarget, leaf: Array) -> Array:
     return target.backend.from_host(np.nextafter(host, limit), leaf)
 
 
+# By how much the log density falls between two modes, at so many places between them; it does not in one mode that is
+# log-concave, as badly conditioned as it may be. And array elements of the means of both sides.
 VALLEY, PLACES, MEANS = 2.0, 7, 2**21
-"""By how much the log density falls between two modes, at so many places between them; it does not in one mode that is
-log-concave, as badly conditioned as it may be. And array elements of the means of both sides."""
 
 
 def judge_valley(along: np.ndarray) -> bool:
@@ -264,8 +261,8 @@ def between(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
+# Fewest steps of a run that evaluates the target: up to 68 times for each chain, too slow for a short run.
 FEWEST_STEPS = 400
-"""Fewest steps of a run that evaluates the target: up to 68 times for each chain, too slow for a short run."""
 
 OF_A_BOUND = {"divergences", "not_finite", "stuck"}
 

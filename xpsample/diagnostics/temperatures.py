@@ -11,8 +11,8 @@ import numpy as np
 
 from xpsample.diagnostics.findings import Finding
 
+# Most rejected swaps between neighbors: 0.5 is best; round trips take 2.5 times as long at 0.8 (Syed et al. 2021).
 MOST_REJECTED, STEPS_PER_RUNG = 0.8, 20
-"""Most rejected swaps between neighbors: 0.5 is best; round trips take 2.5 times as long at 0.8 (Syed et al. 2021)."""
 
 
 # ---- of ladders ----------------------------------------------------------------------------------------------------
@@ -53,8 +53,7 @@ def judge_annealing(name: str, at: float, end: float, left: int | None = None) -
     return [Finding("annealing", what, at, f"make {more}, by draws or burn_in")]
 
 
-WARM = 1.2
-"""Times as hot as the target: what fewer than some hundred numbers cannot tell from chance."""
+WARM = 1.2  # Times as hot as the target: what fewer than some hundred numbers cannot tell from chance
 
 
 def hottest(count: int) -> float:
@@ -102,9 +101,9 @@ def judge_langevin(heat: np.ndarray, dim: int) -> list[Finding]:
     ]
 
 
+# Share of moves that an accept step would reject; exactly for Ising models of 3 to 8 spins, at any step size, the total
+# variation between the draws and the target is 0.9 to 3 times as large.
 MOST_UNADJUSTED = 0.1
-"""Share of moves that an accept step would reject; exactly for Ising models of 3 to 8 spins, at any step size, the
-total variation between the draws and the target is 0.9 to 3 times as large."""
 
 
 def judge_rejections(rejected: np.ndarray) -> list[Finding]:

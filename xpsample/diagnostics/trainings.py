@@ -6,13 +6,13 @@ import numpy as np
 
 from xpsample.diagnostics.findings import Finding
 
+# Size of a parameter; share of the coordinates that are at the ends of a box; and how many times as far as most
+# particles one is from their middle, which is 1 in 30 for 500 particles with Cauchy tails.
 LARGEST, AT_BOUNDS, FAR = 1e8, 0.5, 1e4
-"""Size of a parameter; share of the coordinates that are at the ends of a box; and how many times as far as most
-particles one is from their middle, which is 1 in 30 for 500 particles with Cauchy tails."""
 
+# Difference of the mean log densities of data and particles. They differ by fractions of the dimension in a training
+# that follows its particles.
 NATS, NATS_PER_DIMENSION = 100.0, 10.0
-"""Difference of the mean log densities of data and particles. They differ by fractions of the dimension in a training
-that follows its particles."""
 
 
 def judge_training(parameters: Sequence[np.ndarray], x: np.ndarray, loss: float = 0.0) -> list[Finding]:

@@ -14,8 +14,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-ABANDONED = 3600.0
-"""Seconds without a write after which a temporary file is taken for one that a killed process left."""
+ABANDONED = 3600.0  # Seconds without a write after which a temporary file is taken for one that a killed process left
 
 
 LEFT = ".*.tmp"

@@ -12,8 +12,8 @@ from typing import Any
 from xpsample.core.errors import XpsampleError
 from xpsample.files.atomic import exclusive, make_folder
 
+# Version of all layouts. Raised when files of the new ones could be misread by the old reader.
 SCHEMA = 3
-"""Version of all layouts. Raised when files of the new ones could be misread by the old reader."""
 
 CHANGED = "it is not as it was written"
 

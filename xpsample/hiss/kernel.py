@@ -23,8 +23,7 @@ from xpsample.kernels.traits import ADJUSTED, MEMORYLESS, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
-LARGEST_SCALE = 1000.0
-"""The largest tuned scale: noise that wide leaves nothing of the values that the variables had."""
+LARGEST_SCALE = 1000.0  # The largest tuned scale: noise that wide leaves nothing of the values that the variables had
 
 
 class HiSSState(NamedTuple):

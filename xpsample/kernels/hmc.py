@@ -19,11 +19,9 @@ from xpsample.kernels.traits import ADJUSTED, REVERSIBLE, Trait
 from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 
-MAX_ENERGY_ERROR = 1000.0
-"""An energy error above this counts as a divergence, as in Stan."""
+MAX_ENERGY_ERROR = 1000.0  # An energy error above this counts as a divergence, as in Stan
 
-MOST_STEPS = 2**20
-"""Leapfrog steps of a trajectory whose length is given, at most."""
+MOST_STEPS = 2**20  # Leapfrog steps of a trajectory whose length is given, at most
 
 
 class HMCState(NamedTuple):

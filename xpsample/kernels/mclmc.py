@@ -15,8 +15,8 @@ from xpsample.kernels.traits import MEMORYLESS
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
+# The share of the outer kicks that makes the error of the integrator least (McLachlan 1995; Omelyan et al. 2003).
 MINIMAL_NORM = 0.1931833275037836
-"""The share of the outer kicks that makes the error of the integrator least (McLachlan 1995; Omelyan et al. 2003)."""
 
 
 class MCLMCState(NamedTuple):

@@ -9,8 +9,8 @@ from xpsample.kernels.kernel import select_point
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Point
 
+# Positions of a step that are tried, at most: brackets shrink by about 1.4 each, to 1e-9 of their length.
 MOST_TRIES = 64
-"""Positions of a step that are tried, at most: brackets shrink by about 1.4 each, to 1e-9 of their length."""
 
 Curve = Callable[[Array], tuple[Point, Array]]
 """The point at t, (*chains), on a curve that is at the current one for t = 0; how much higher its log density is."""

@@ -15,8 +15,7 @@ from xpsample.kernels.traits import ADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
-MOST_STEPS_OUT = 32
-"""Maximum number of expansions of a bracket, in both directions together."""
+MOST_STEPS_OUT = 32  # Maximum number of expansions of a bracket, in both directions together
 
 
 class _End(NamedTuple):

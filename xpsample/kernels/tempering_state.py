@@ -12,8 +12,7 @@ from xpsample.diagnostics.temperatures import judge_ladder
 from xpsample.kernels.kernel import with_position
 from xpsample.targets.point import Point
 
-COLD, HOT = 1, 2
-"""The end of the ladder that a position came from: the cold one, or the hot one after that."""
+COLD, HOT = 1, 2  # The end of the ladder that a position came from: the cold one, or the hot one after that
 
 
 class TemperingState(NamedTuple):

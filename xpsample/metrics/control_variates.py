@@ -9,17 +9,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-GROUPS = 4
-"""Groups of chains: the coefficients for each are fitted on the others."""
+GROUPS = 4  # Groups of chains: the coefficients for each are fitted on the others
 
-MOST = 1_000
-"""Variates that are fitted together, at most."""
+MOST = 1_000  # Variates that are fitted together, at most
 
-FITTED = 10_000
-"""Approximate maximum number of draws on which coefficients are fitted."""
+FITTED = 10_000  # Approximate maximum number of draws on which coefficients are fitted
 
+# Candidate penalties on squared coefficients, for variates of variance 1.
 PENALTIES = (1e-10, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""Candidate penalties on squared coefficients, for variates of variance 1."""
 
 Variates = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

@@ -18,11 +18,9 @@ from xpsample.core.hyperparameters import check_reals, per_coordinate
 from xpsample.core.registry import check_same_home
 from xpsample.metrics.stein import RBF, Bandwidth, PairKernel, check_kernel, middle, squared_distances
 
-BLOCK = 2**22
-"""Pairs that are held at once."""
+BLOCK = 2**22  # Pairs that are held at once
 
-MEDIAN_POINTS = 1000
-"""Points, evenly spaced in the sample, among which the median distance is taken."""
+MEDIAN_POINTS = 1000  # Points, evenly spaced in the sample, among which the median distance is taken
 
 
 @as_in_runs

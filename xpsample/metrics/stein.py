@@ -18,12 +18,10 @@ from xpsample.core.errors import GradientError, HyperparameterError
 from xpsample.core.fields import FrozenDataclass, checked, number
 from xpsample.core.hyperparameters import PER_CHAIN, check_range
 
-PAIRS = 1000
-"""Largest number of pairs for a median distance; its standard error is then 4 % of their spread."""
+PAIRS = 1000  # Largest number of pairs for a median distance; its standard error is then 4 % of their spread
 
 
-CHECKED_AT = (0.3, 1.1, 3.1)
-"""Values of u at which the derivatives of a `PairKernel` are compared with differences."""
+CHECKED_AT = (0.3, 1.1, 3.1)  # Values of u at which the derivatives of a `PairKernel` are compared with differences
 
 
 class Bandwidth(ABC):

@@ -14,8 +14,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
 from xpsample.core.covariance import LowRankCovariance
 
+# Wolfe's conditions: the least share of the rise predicted by the slope, and the largest share of the slope left.
 RISE, FLATTER = 1e-4, 0.9
-"""Wolfe's conditions: the least share of the rise predicted by the slope, and the largest share of the slope left."""
 
 
 class Ascent(NamedTuple):

@@ -28,8 +28,7 @@ from xpsample.spaces.space import Space
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, DerivedTarget, counter
 from xpsample.targets.point import Capability, Costs, Point
 
-ROUNDING = 1e-4
-"""Largest excess of a ladder over the levels that a target knows, as a share of them."""
+ROUNDING = 1e-4  # Largest excess of a ladder over the levels that a target knows, as a share of them
 
 
 class AnnealedState(NamedTuple):

@@ -11,17 +11,15 @@ import numpy as np
 from xpsample.diagnostics import tails
 from xpsample.diagnostics.findings import Finding
 
-FEWEST_IN_TAIL = 5
-"""Weights that a tail index is fitted to, at least: a fifth of 25."""
+FEWEST_IN_TAIL = 5  # Weights that a tail index is fitted to, at least: a fifth of 25
 
+# Tail index of a finite fourth moment, and the largest for which a practical number of weights gives the mean.
 LIGHT, LARGEST_INDEX = 0.25, 0.7
-"""Tail index of a finite fourth moment, and the largest for which a practical number of weights gives the mean."""
 
-FEWEST_FAMILIES = 10
-"""Start particles that the weighted ones descend from, in effect, for lineages to tell a variance."""
+FEWEST_FAMILIES = 10  # Start particles that the weighted ones descend from, in effect, for lineages to tell a variance
 
+# Fraction of the share of same-family pairs below which a variance is noise; this bound is then reported.
 NOISE_OF_LINEAGES = 1 / 8
-"""Fraction of the share of same-family pairs below which a variance is noise; this bound is then reported."""
 
 MORE = "use more temperatures, moves that go further or more of them, or TemperedSMC, which resamples"
 

@@ -27,8 +27,7 @@ from xpsample.trace.trace import Trace
 
 INSIDE = "inside which the rung at beta = 0 stays, so its normalizing constant is not the initial target's"
 
-OFTEN = 1e-3
-"""Share of the steps in which a proposal may have a density that is not finite."""
+OFTEN = 1e-3  # Share of the steps in which a proposal may have a density that is not finite
 
 
 class RungDensities(NamedTuple):

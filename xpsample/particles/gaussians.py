@@ -33,8 +33,7 @@ from xpsample.targets.shaped import positions
 from xpsample.targets.start import Plain, StartMethod, chain_axes
 from xpsample.targets.target import AbstractTarget, check_target
 
-NORMALS_OF_PATHS, NORMALS_OF_DRAWS, CHOICE = range(3)
-"""Streams drawn from one seed, independent of each other."""
+NORMALS_OF_PATHS, NORMALS_OF_DRAWS, CHOICE = range(3)  # Streams drawn from one seed, independent of each other
 
 
 class Gaussians(NamedTuple):

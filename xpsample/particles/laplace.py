@@ -14,8 +14,7 @@ from xpsample.particles.gaussians import ByGaussians, Gaussians, ascent
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability
 
-NEAR = 0.1
-"""A path has led to a mode where a Newton step from its end would raise the log density by no more."""
+NEAR = 0.1  # A path has led to a mode where a Newton step from its end would raise the log density by no more
 
 
 class Laplace(ByGaussians, eq=True):

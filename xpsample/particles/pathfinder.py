@@ -21,8 +21,7 @@ from xpsample.particles.gaussians import (
 )
 from xpsample.targets.bound import BoundTarget
 
-LOOKS = 10
-"""Draws from each Gaussian of a path that tell which is best."""
+LOOKS = 10  # Draws from each Gaussian of a path that tell which is best
 
 
 class Pathfinder(ByGaussians, eq=True):

@@ -14,14 +14,12 @@ from xpsample.core.special import logsumexp
 from xpsample.diagnostics.findings import Finding
 from xpsample.particles.weights import Weights
 
+# Largest relative variance of an estimate of Z: an error of 0.45, and a logarithm that is 0.1 or more too low.
 LARGEST_VARIANCE = 0.2
-"""Largest relative variance of an estimate of Z: an error of 0.45, and a logarithm that is 0.1 or more too low."""
 
-BY_MOVES = 2.0
-"""Ratio of a variance to the variance with perfect moves above which the moves are to blame."""
+BY_MOVES = 2.0  # Ratio of a variance to the variance with perfect moves above which the moves are to blame
 
-LARGEST_EXPONENT = 40.0
-"""Largest exponent of a number that is finite in float32."""
+LARGEST_EXPONENT = 40.0  # Largest exponent of a number that is finite in float32
 
 
 class Remembered(NamedTuple):

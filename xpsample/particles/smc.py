@@ -38,8 +38,7 @@ from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
 
-HALVINGS = 40
-"""Halvings of the interval that has the next temperature."""
+HALVINGS = 40  # Halvings of the interval that has the next temperature
 
 
 class TemperedSMCState(NamedTuple):

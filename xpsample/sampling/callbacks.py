@@ -10,8 +10,7 @@ from xpsample.core.checks import check_instance
 from xpsample.core.errors import HyperparameterError
 from xpsample.trace.trace import Trace
 
-MOST_STEPS = 2**31
-"""Default number of steps of a block."""
+MOST_STEPS = 2**31  # Default number of steps of a block
 
 
 @dataclass(frozen=True, eq=False)

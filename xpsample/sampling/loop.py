@@ -32,14 +32,12 @@ else:
     Checkpoint = RowStore = Until = Any  # for typing.get_type_hints
 
 
-SECONDS = 1.0
-"""Approximate upper limit of the duration of a block of several steps."""
+SECONDS = 1.0  # Approximate upper limit of the duration of a block of several steps
 
-SHORT = 0.1
-"""Seconds up to which nobody waits for a block to end, to measure it."""
+SHORT = 0.1  # Seconds up to which nobody waits for a block to end, to measure it
 
+# By how much a step is thought to be faster than in the block before, at most; and by how much a block is longer.
 SLOWER, LONGER = 4.0, 16
-"""By how much a step is thought to be faster than in the block before, at most; and by how much a block is longer."""
 
 
 class Pace:

@@ -26,8 +26,7 @@ from xpsample.core.tree import dtype_name
 
 CHUNK_ELEMENTS = 2**18
 CHUNK_STEPS = 1024
-LEAST_STEPS, MOST_STEPS = 16, 4096
-"""Least and most steps of a segment, which a run drives with one call."""
+LEAST_STEPS, MOST_STEPS = 16, 4096  # Least and most steps of a segment, which a run drives with one call
 
 
 def chunk_steps(specs: Specs) -> int:

@@ -9,8 +9,7 @@ from typing import Any
 
 from xpsample.core.errors import XpsampleError
 
-SILENT = 30.0
-"""Seconds after which a run without a bar says how far it is, once, where as long or longer is left."""
+SILENT = 30.0  # Seconds after which a run without a bar says how far it is, once, where as long or longer is left
 
 
 class Bar:

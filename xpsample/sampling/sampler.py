@@ -43,8 +43,7 @@ if TYPE_CHECKING:  # imported when a run needs them
 else:
     Executor = Checkpoint = Until = Any  # for typing.get_type_hints
 
-MOST = 2**63 - 1
-"""Draws, at most."""
+MOST = 2**63 - 1  # Draws, at most
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -37,11 +37,9 @@ from xpsample.trace.saving import attributes, complete_rows, is_address, read_ab
 from xpsample.trace.stored import READING, handling
 from xpsample.trace.summary import RunStatistics
 
-CHUNK = 2**23
-"""Most bytes of the rows of a chunk, about."""
+CHUNK = 2**23  # Most bytes of the rows of a chunk, about
 
-SHORT = 2**16
-"""Bytes of the rows of a chunk of a short run, about: many enough for the run to be extended."""
+SHORT = 2**16  # Bytes of the rows of a chunk of a short run, about: many enough for the run to be extended
 
 WRITING = "fix the cause and make the same call again, which resumes a run that has a checkpoint"
 

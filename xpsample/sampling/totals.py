@@ -12,13 +12,11 @@ from xpsample.diagnostics.diagnosis import RunStatistics
 from xpsample.kernels.kernel import Info
 from xpsample.targets.batched import REJECTIONS
 
-MOST_WAITING, MOST_SECONDS = 16, 0.1
-"""Largest number of segments, and of their seconds, whose sums wait to be fetched."""
+MOST_WAITING, MOST_SECONDS = 16, 0.1  # Largest number of segments, and of their seconds, whose sums wait to be fetched
 
 RAISED = "evaluations/raised"
 
-MOST_GROUPS = 8
-"""Whose numbers a progress bar shows."""
+MOST_GROUPS = 8  # Whose numbers a progress bar shows
 
 
 class Totals:

@@ -17,18 +17,16 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.targets.bound import BoundTarget
 from xpsample.trace.recorders import Recorder
 
+# Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws.
 COORDINATES = 1000
-"""Whose metrics a path has: of more, these are spread evenly. A path of all would be larger than many runs' draws."""
 
+# Standard deviations by which the log density moves from one quarter of a warm-up to the next: in any case, and if they
+# are more than two standard errors between chains; and steps of a warm-up.
+# If chains have converged, the means of two quarters differ by the standard error of a few dozen draws. On targets of
+# the experiment `samplers` (six, three seeds, 4 to 128 chains) that is up to 0.31 with HMC, 0.2 with NUTS and 0.55 with
+# MALA, and on the funnel up to 0.6 with HMC and NUTS and 0.83 with MALA. Chains in their transient phase differ by
+# more, up to 3.5 on a straight path; if one coordinate of many is in it, 0.58 was seen, which also occurs by chance.
 FAR, ON_THE_WAY, FEWEST_JUDGED = 1.0, 0.7, 40
-"""Standard deviations by which the log density moves from one quarter of a warm-up to the next: in any case, and
-if they are more than two standard errors between chains; and steps of a warm-up.
-
-If chains have converged, the means of two quarters differ by the standard error of a few dozen draws. On targets of the
-experiment `samplers` (six, three seeds, 4 to 128 chains) that is up to 0.31 with HMC, 0.2 with NUTS and 0.55 with MALA,
-and on the funnel up to 0.6 with HMC and NUTS and 0.83 with MALA. Chains in their transient phase differ by more, up to
-3.5 on a straight path; if one coordinate of many is in it, 0.58 was seen, which also occurs by chance.
-"""
 
 
 class Judged(NamedTuple):

@@ -35,18 +35,16 @@ if TYPE_CHECKING:
 else:
     Checkpoint = Until = Any  # for typing.get_type_hints
 
+# Warm-up steps with very many chains, and how many more with one; the more go down with the root of the chains.
 LEAST, FOR_ONE_CHAIN = 100, 800
-"""Warm-up steps with very many chains, and how many more with one; the more go down with the root of the chains."""
 
+# Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled. With many
+# chains these are fewer: so many steps of all chains together, at most.
 ROOM, ROOM_OF_CHAINS = 1024, 2**22
-"""Steps whose path is taken memory for, or a multiple: warm-ups of other lengths share what is compiled. With many
-chains these are fewer: so many steps of all chains together, at most.
-"""
 
+# Steps of all stages of a warm-up, at most, in lengths of its first stage: room for stages of 1, 2 and 4 of these
+# lengths, and for nine that end after their first third.
 AT_MOST = 10
-"""Steps of all stages of a warm-up, at most, in lengths of its first stage: room for stages of 1, 2 and 4 of these
-lengths, and for nine that end after their first third.
-"""
 
 
 def warm_up_steps(kernel: Kernel, x0: Array, warmup: int | None) -> int:

@@ -7,8 +7,7 @@ from array_api_compat import array_namespace
 from xpsample.core.arrays import Array
 from xpsample.core.special import softplus
 
-FLAT = 10.0
-"""Above it GELU is linear, and below minus it 0, in float64."""
+FLAT = 10.0  # Above it GELU is linear, and below minus it 0, in float64
 
 
 def log_sigmoid(a: Array) -> Array:

@@ -234,8 +234,7 @@ class DiffusionScore(FrozenDataclass, eq=True):
         return -NOISE[self.prediction](xp.reshape(out, x.shape), x, a, a * level) / level
 
 
-EDGE = 1e-3
-"""Tolerance for being at a timestep, as a share of the gap to the next: rounding must not make 2.9999 of 3."""
+EDGE = 1e-3  # Tolerance for being at a timestep, as a share of the gap to the next: rounding must not make 2.9999 of 3
 
 
 def at_level(xp: Any, sigma: Array, table: Mapping[str, Array]) -> tuple[Array, Array, Array]:

@@ -32,8 +32,7 @@ from xpsample.score_mh.saved_training import SavedTraining
 from xpsample.spaces.space import Real
 from xpsample.targets.prepared import placed
 
-SECONDS = 1.0
-"""Approximate duration of a block of epochs: signals, progress and checkpoint are handled between blocks."""
+SECONDS = 1.0  # Approximate duration of a block of epochs: signals, progress and checkpoint are handled between blocks
 
 
 class Fitted(NamedTuple):

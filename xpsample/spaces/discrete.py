@@ -24,8 +24,7 @@ from xpsample.spaces.space import Space, as_floating, check_shape
 
 LARGEST_ENUMERATION = 2**22
 
-SLAB = 2**22
-"""Coordinates of neighbors that are evaluated at once, 32 MiB of float64."""
+SLAB = 2**22  # Coordinates of neighbors that are evaluated at once, 32 MiB of float64
 
 
 class Unmapped(Space):

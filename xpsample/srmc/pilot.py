@@ -16,20 +16,16 @@ from xpsample.srmc.schedules import PowerLaw, Schedule, Stable
 from xpsample.srmc.theory.clt import direction_variance
 from xpsample.targets.tilted import Ratio
 
+# Share of the warm-up after which the pilot begins: until then the base kernel finds its metric and step size.
 PILOT_BEGINS = 0.6
-"""Share of the warm-up after which the pilot begins: until then the base kernel finds its metric and step size."""
 
-KAPPA = 0.5
-"""Share of the stability bound that the first step of the history may use, as in `Stable`."""
+KAPPA = 0.5  # Share of the stability bound that the first step of the history may use, as in `Stable`
 
-CANDIDATES = 16
-"""Strengths that are compared: the largest, and others, each smaller by a root of 2."""
+CANDIDATES = 16  # Strengths that are compared: the largest, and others, each smaller by a root of 2
 
-MEMORY = 20.0
-"""Steps that the product of the power iteration is averaged over, about."""
+MEMORY = 20.0  # Steps that the product of the power iteration is averaged over, about
 
-LEAST_APART, MOST_APART = 1e-4, 1.99
-"""Limits of 1 minus an autocorrelation."""
+LEAST_APART, MOST_APART = 1e-4, 1.99  # Limits of 1 minus an autocorrelation
 
 
 class PilotInfo(NamedTuple):

@@ -8,15 +8,14 @@ from xpsample.core.arrays import Array
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.findings import Finding
 
+# Limits of `alpha |s . theta|`, the paper's tau; of the share of steps above it; of the mean acceptance.
 LIMIT, SHARE, LEAST_ACCEPTANCE = 1.0, 0.75, 0.05
-"""Limits of ``alpha |s . theta|``, the paper's tau; of the share of steps above it; of the mean acceptance."""
 
-RUNAWAY = 5.0
-"""Times the limit: the mean of a chain that runs away late, where the tilted density does not fall off."""
+RUNAWAY = 5.0  # Times the limit: the mean of a chain that runs away late, where the tilted density does not fall off
 
+# Times the limit: the median of the chains' means from which on variances are a tenth too large or more, though each
+# chain is above the limit in fewer steps: of normal targets in 2 and 20 dimensions, with `MALA` and `RWM`.
 BIASED = 1.5
-"""Times the limit: the median of the chains' means from which on variances are a tenth too large or more, though each
-chain is above the limit in fewer steps: of normal targets in 2 and 20 dimensions, with `MALA` and `RWM`."""
 
 
 class Watch(NamedTuple):

@@ -11,14 +11,12 @@ from xpsample.core.registry import to_host
 from xpsample.trace.conversions import installed, one_chain_axis
 from xpsample.trace.stored import StoredColumns
 
-COLUMNS_SHOWN, PAIRS_SHOWN = 8, 5
-"""Columns that are drawn where none are named."""
+COLUMNS_SHOWN, PAIRS_SHOWN = 8, 5  # Columns that are drawn where none are named
 
+# Most chains with a separate line, and most draws shown of a chain, or of all chains in a pair.
 CHAINS_SHOWN, POINTS = 8, 2000
-"""Most chains with a separate line, and most draws shown of a chain, or of all chains in a pair."""
 
-BINS = 20
-"""Bars of a chain's ranks."""
+BINS = 20  # Bars of a chain's ranks
 
 DIVERGENT = "#c0392b"
 

@@ -11,8 +11,8 @@ from xpsample.core.arrays import Array
 from xpsample.core.errors import StoreError, reading
 from xpsample.core.registry import backend_of
 
+# Values that are read at once, and that figures are computed of at once, where a table needs all draws.
 READ, WORKED = 2**26, 2**20
-"""Values that are read at once, and that figures are computed of at once, where a table needs all draws."""
 
 
 READING = "put a copy of it back, or remove it and run again"

@@ -17,11 +17,9 @@ from xpsample.diagnostics.findings import LARGEST_RHAT, Finding, least_ess
 from xpsample.trace.conversions import installed
 from xpsample.trace.stored import StoredColumns, column_blocks
 
-INTERVAL = 0.05, 0.95
-"""Probabilities of the default interval of a table."""
+INTERVAL = 0.05, 0.95  # Probabilities of the default interval of a table
 
-ROWS_SHOWN, FEWEST_SHOWN = 30, 6
-"""Rows of a table, and of each group where there are several."""
+ROWS_SHOWN, FEWEST_SHOWN = 30, 6  # Rows of a table, and of each group where there are several
 
 OF_PARTICLES = "these are particles, which may have weights or not have arrived: the table counts all draws alike"
 

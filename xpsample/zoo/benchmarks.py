@@ -35,8 +35,7 @@ from xpsample.zoo.time_series import (
     volatility_parameters,
 )
 
-ROTATION = 10
-"""Seed of the rotated Gaussian's axes."""
+ROTATION = 10  # Seed of the rotated Gaussian's axes
 
 Start = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -83,6 +82,7 @@ def _start_volatility(rng: np.random.Generator, chains: int) -> np.ndarray:
     return np.concatenate([walk, np.zeros((chains, 2))], axis=-1)
 
 
+# By name, in the order in which they are run.
 BENCHMARKS: Mapping[str, Benchmark] = {
     "gaussian": _gaussian(1.0),
     "gaussian-scaled": _gaussian(1e4),
@@ -100,4 +100,3 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         2429, stochastic_volatility, volatility_moments, volatility_parameters, _start_volatility
     ),
 }
-"""By name, in the order in which they are run."""

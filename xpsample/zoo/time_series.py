@@ -81,8 +81,7 @@ def brownian_moments() -> KnownMoments:
     return long_run_moments("brownian-motion")
 
 
-SIGMA, NU = 0.02, 10.0
-"""Prior means of the stochastic volatility's step and of the degrees of freedom."""
+SIGMA, NU = 0.02, 10.0  # Prior means of the stochastic volatility's step and of the degrees of freedom
 
 
 def stochastic_volatility(returns: np.ndarray | None = None) -> Target:

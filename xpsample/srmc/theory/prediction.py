@@ -17,8 +17,8 @@ from xpsample.gradients.choices import Evaluations
 from xpsample.srmc.schedules import PowerLaw
 from xpsample.srmc.theory.clt import AVERAGING, Linearization, average_covariance, iterate_covariance
 
+# Prices in gradients: the density comes free with its gradient, and an hvp costs one (a difference of two).
 GRADIENTS = Evaluations(0, 1, 1)
-"""Prices in gradients: the density comes free with its gradient, and an hvp costs one (a difference of two)."""
 
 
 def estimate(values: Array, scores: Array, size: int | None = None) -> Linearization:
