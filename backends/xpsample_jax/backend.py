@@ -35,11 +35,9 @@ from xpsample_jax.runner import Noise, Runner, like_rows
 Array = Any
 """An array of this library."""
 
+# Chains on a CPU up to which products of positions and data dominate by their calls, not by their arithmetic.
+# Products are then calls of YNNPACK, alone (docs/measurements/2026-11-backends.md).
 FEW = 32
-"""Chains on a CPU up to which products of positions and data dominate by their calls, not by their arithmetic.
-
-Products are then calls of YNNPACK, alone (docs/measurements/2026-11-backends.md).
-"""
 
 
 def _traced(value: Any) -> bool:
@@ -274,9 +272,9 @@ def _check_concrete(array: Array, now: bool = False) -> None:
             "in place of vmap; in a custom loop, use bound.with_data(data) inside"
         )
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
-        raise BackendError(f"an array of {array.dtype} holds no numbers")
+        raise BackendError(f"an array of {array.dtype} holds no numbers. Pass an array of float32 or float64.")
     if array.is_deleted():
-        raise BackendError("an array was deleted or donated, and holds no numbers any more")
+        raise BackendError("an array was deleted or donated and holds no numbers any more. Pass a copy, jnp.array(x).")
 
 
 def _index() -> type[np.signedinteger]:

@@ -17,8 +17,7 @@ from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.prepared import PreparedTarget
 
-PARTS = 4
-"""Uniforms behind a key of 64 bits, of which each gives 16: as many as a float32 has for certain."""
+PARTS = 4  # Uniforms behind a key of 64 bits, of which each gives 16: as many as a float32 has for certain
 
 
 class ForeignState(NamedTuple):
@@ -53,13 +52,13 @@ class Foreign(Kernel[ForeignState, Info]):
             raise BackendError(f"a kernel of BlackJAX or NumPyro moves JAX arrays; got {type(x).__name__}")
         if x.dtype != jnp.zeros(()).dtype:
             raise BackendError(
-                f"kernels of BlackJAX and NumPyro compute in JAX's own floating dtype, {jnp.zeros(()).dtype}; got "
-                f"positions of {x.dtype}: JAX_ENABLE_X64 chooses between them"
+                f"positions of {x.dtype} do not have JAX's own floating dtype, {jnp.zeros(()).dtype}, which kernels of "
+                "BlackJAX and NumPyro use. Set JAX_ENABLE_X64, or convert them."
             )
         if not isinstance(target, PreparedTarget) or target.family is not None:
             raise CapabilityError(
-                "a kernel of BlackJAX or NumPyro keeps the density of its position, so it needs a target that stays "
-                "the same at all steps, a Target or a Model; no wrapper may change it"
+                "a kernel of BlackJAX or NumPyro needs a target that stays the same at all steps, a Target or a Model. "
+                "Remove the wrapper around it."
             )
         chains = x.shape[:-1]
         keys = jax.random.split(jax.random.PRNGKey(0), chains)

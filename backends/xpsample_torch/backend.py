@@ -116,10 +116,8 @@ class TorchAutodiff(Autodiff):
             found = torch.autograd.grad(value, list(leaves.values()), along, create_graph=nested, allow_unused=True)
         if all(g is None for g in found):
             raise GradientError(
-                "torch recorded nothing to differentiate: the function's value does not depend on what its derivative "
-                "is taken in. Leave out torch.no_grad(), torch.inference_mode(), .detach() and NumPy, in the function "
-                "and around the run, or give the derivative yourself. One that is zero everywhere is "
-                "Target(..., score=torch.zeros_like), or hvp=lambda x, v: torch.zeros_like(v)"
+                "torch recorded nothing to differentiate: the value does not depend on its argument. Remove no_grad, "
+                "detach and NumPy; for a constant density, pass score=torch.zeros_like."
             )
         full = [_slope(a, g, nested) for a, g in zip(leaves.values(), found, strict=True)]
         return tree.fill(tracked, dict(zip(leaves, full, strict=True)))
@@ -229,8 +227,8 @@ def _check_plain(tensor: torch.Tensor) -> None:
         kind = "a quantised one: convert it by dequantize()"
     elif torch.is_autocast_enabled(tensor.device.type):
         raise BackendError(
-            f"torch.autocast is on, and computes what should be in {str(tensor.dtype).removeprefix('torch.')} in fewer "
-            "digits: make the run outside of it, and put it inside the density around what may lose digits"
+            f"torch.autocast is on and would round {str(tensor.dtype).removeprefix('torch.')}. Call sample outside it, "
+            "and use autocast inside the density only."
         )
     else:
         return

@@ -171,8 +171,8 @@ def _check_support(name: str, prior: Any) -> None:
         before = [prior.base_dist.support, *(transform.codomain for transform in prior.transforms[:-1])]
         if any(_flat(support) is not constraints.real for support in before):
             raise CapabilityError(
-                f"torch does not know where the values of {name} are, since a transform of its prior begins from a "
-                "part of the real numbers: make the parameter before that transform, and transform it in log_likelihood"
+                f"the support of {name} is unknown, since a transform of its prior starts from part of the reals. "
+                "Sample the untransformed parameter and transform it in log_likelihood."
             )
     for value in vars(prior).values():
         if isinstance(value, Distribution):

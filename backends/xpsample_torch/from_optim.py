@@ -51,7 +51,10 @@ class TorchOptimizer:
         first = self.update(gradients, OptimState(steps, {}, {}), parameters)[1]
         second = self.update(gradients, first, parameters)[1]
         if _shapes(first.tensors) != _shapes(second.tensors) or first.numbers.keys() != second.numbers.keys():
-            raise HyperparameterError("the optimizer keeps more with every step, which the state of a run cannot hold")
+            raise HyperparameterError(
+                "the optimizer's state grows with every step, which the state of a run cannot hold. Use one whose "
+                "state has a fixed size, such as torch.optim.Adam."
+            )
         return OptimState(steps, *(tree.map(torch.zeros_like, part) for part in first[1:]))
 
     def update(self, gradients: tree.Tree, state: OptimState, parameters: tree.Tree) -> tuple[tree.Tree, OptimState]:
@@ -62,7 +65,10 @@ class TorchOptimizer:
             raise HyperparameterError(f"the factory must return an optimizer of torch; it returned {given(optimizer)}")
         scheduler = None if self.scheduler is None else self.scheduler(optimizer)
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
-            raise HyperparameterError("ReduceLROnPlateau is stepped with a loss, which an optimizer does not see")
+            raise HyperparameterError(
+                "ReduceLROnPlateau needs a loss at each step, which an optimizer here does not see. Use a schedule of "
+                "the step number, such as CosineAnnealingLR."
+            )
         if int(state.steps):
             _restore(optimizer, scheduler, named, state)
         for (_, leaf), gradient in zip(named, tree.leaves(gradients), strict=True):

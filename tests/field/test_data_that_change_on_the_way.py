@@ -49,7 +49,9 @@ WAYS = {
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**40])
 def test_integers_that_do_not_fit_are_refused(narrow, way, value):
     x0 = narrow.numpy.zeros((2, 1))
-    with pytest.raises(HyperparameterError, match=rf"n' has the integer {value}, which int32 cannot hold. Pass floats"):
+    with pytest.raises(
+        HyperparameterError, match=rf"n' has the integer {value}, which int32 cannot hold. Pass data.astype"
+    ):
         WAYS[way](xps, narrow, np.array([1, value])).prepare(x0, xps.RWM(1.0).requires)
 
 

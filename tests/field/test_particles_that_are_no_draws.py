@@ -29,7 +29,7 @@ def test_equal_particles_are_refused(kernel, equal, library):
     x0 = np.random.default_rng(1).normal(size=(3, 5, 2))
     x0[1, :equal] = x0[1, 0]
     target = xps.Target(lambda x: -0.5 * library.xp.sum(x * x, axis=-1), score=lambda x: -x)
-    with pytest.raises(PositionError, match="stay so"):
+    with pytest.raises(PositionError, match="would stay equal"):
         xps.sample(target, kernel, library.array(x0), 3, seed=1, progress=False)
 
 

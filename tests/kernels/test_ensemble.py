@@ -187,7 +187,7 @@ def test_until_looks_at_ensembles():
 @pytest.mark.parametrize(
     ("x", "words"),
     [
-        (walkers(7, 2), r"even number .* 6 or more for 2 dimensions; got 7 in \(7, 2\)"),
+        (walkers(7, 2), r"even number .* 6 for 2 dimensions; got 7 in \(7, 2\)"),
         (walkers(4, 2), "at least"),
         (walkers(2), "walkers"),
         (np.zeros((8, 2)), "in a subspace of 0 of 2 dimensions"),

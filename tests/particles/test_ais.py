@@ -199,7 +199,7 @@ def test_log_normalizer_by_hand(library):
 
 @pytest.mark.parametrize("weights", [[0.0], [-math.inf, -math.inf], [0.0, math.nan], [0.0, math.inf]])
 def test_weights_that_say_nothing_are_refused(weights):
-    with pytest.raises(TraceError, match="at least two log weights are needed"):
+    with pytest.raises(TraceError, match="log weights must be below infinity, at least two"):
         log_normalizer(np.asarray(weights))
 
 

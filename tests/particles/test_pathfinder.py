@@ -222,5 +222,5 @@ def test_what_is_refused():
 @pytest.mark.slow  # the message names the libraries that lend a derivative, which takes their import
 def test_no_score():
     target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), gradient=NativeGradient())
-    with pytest.raises(CapabilityError, match=r"or use gradient=FiniteDifference\(\); a Target takes score="):
+    with pytest.raises(CapabilityError, match=r"or use gradient=FiniteDifference\(\); a Target also accepts score="):
         fitted(target, np.ones((2, 3)))

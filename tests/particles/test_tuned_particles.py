@@ -266,7 +266,7 @@ REFUSED = {
     "unadjusted moves": (lambda: AIS(xps.ULA(), BETAS, approximate=True), "AIS with approximate=True cannot tune"),
     "another rule": (
         lambda: TemperedSMC(xps.MALA(EnergyVariance()), BETAS, moves=1),
-        "requires a fixed target",
+        "needs a fixed target",
     ),
     "SVGD": (lambda: xps.SVGD(), "SVGD needs a step_size"),
     "StochasticSVGD": (lambda: StochasticSVGD(), "StochasticSVGD needs a step_size"),

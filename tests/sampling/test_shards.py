@@ -421,16 +421,20 @@ def test_an_error_says_of_which_chains_it_is():
         ({"shards": None, "executor": ThreadPoolExecutor(1)}, CapabilityError, "executor= needs shards="),
         ({"shards": 8}, HyperparameterError, "shards must be a positive integer and at most 7"),
         ({"shards": 0}, HyperparameterError, "shards must be a positive integer"),
-        ({"executor": 3}, HyperparameterError, "an instance of concurrent.futures.Executor, .*; got 3"),
+        ({"executor": 3}, HyperparameterError, "a concurrent.futures.Executor, .*; got 3"),
         ({"executor": ThreadPoolExecutor}, HyperparameterError, "got the class ThreadPoolExecutor"),
-        ({"executor": lambda: ThreadPoolExecutor(1)}, HyperparameterError, "an instance .*; got <function"),
+        (
+            {"executor": lambda: ThreadPoolExecutor(1)},
+            HyperparameterError,
+            "a concurrent.futures.Executor, .*; got <function",
+        ),
         ({"until": xps.Until(ess=10)}, CapabilityError, "until= does not work with shards=.* larger draws="),
         ({"recorders": [xps.Draws(store="unused.zarr")]}, CapabilityError, "shards cannot share Draws"),
         ({"seed": xps.Replay({})}, NoiseError, "each shard draws its own noise. Pass a seed"),
         ({"x0": X0[0]}, CapabilityError, "x0 is a single position"),
         ({"kernel": xps.SRLD(xps.ULA(0.1), 1.0, shared=True)}, CapabilityError, "SRLD cannot be split .* depend on"),
         ({"target": BRIDGE, "kernel": SMC}, CapabilityError, "TemperedSMC cannot be split"),
-        ({"target": BRIDGE, "kernel": AIS}, CapabilityError, r"Run without shards first, and use its trace\.kernel"),
+        ({"target": BRIDGE, "kernel": AIS}, CapabilityError, r"Run without shards first and use its trace\.kernel"),
     ],
 )
 def test_what_does_not_fit_together(settings, error, message):

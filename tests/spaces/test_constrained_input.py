@@ -178,9 +178,7 @@ def log_density(x):
 def test_a_target_refuses_a_space_that_it_would_not_map_into(space):
     assert isinstance(space, Constrained)
     for kind in (lambda: xps.Target(log_density, space=space), lambda: xps.Parametric(log_density, {}, space=space)):
-        with pytest.raises(
-            CapabilityError, match=r"the positions of a target are unconstrained, .* put the space into a"
-        ):
+        with pytest.raises(CapabilityError, match=r"the positions of a Target are unconstrained, .* Use a Model"):
             kind()
 
 

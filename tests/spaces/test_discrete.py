@@ -274,7 +274,7 @@ def finite_changes(library, bound, x):
 def test_differences_of_another_shape_are_refused():
     target = Target(lambda x: np.sum(x, axis=-1), differences=lambda x: np.zeros((*x.shape, 2)), space=Binary())
     with pytest.raises(
-        LogDensityError, match=r"the log-density differences .* ask for shape \(5, 3, 1\); got \(5, 3, 2\)"
+        LogDensityError, match=r"the log-density differences must have shape \(5, 3, 1\) for .*; got \(5, 3, 2\)"
     ):
         target.prepare(np.zeros((5, 3)), Capability.DISCRETE | Capability.DIFFERENCES)
 

@@ -220,16 +220,16 @@ CONSTRAINED = xps.Target(lambda x: -np.sum(x, axis=-1), score=lambda x: -np.ones
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: xps.SRMC(xps.MALA(), tilt=xps.Exact()), r"Exact\(\) over MALA, where chains break.*set alpha"),
+        (lambda: xps.SRMC(xps.MALA(), tilt=xps.Exact()), r"Exact\(\) over MALA, where a warm-up.*Set alpha"),
         (lambda: xps.SRMC(xps.HMC(), tilt=xps.Shift()), r"Shift\(\) over HMC"),
-        (lambda: xps.SRMC(xps.SRMC(xps.HMC(), 1.0), tilt=xps.Exact()), "itself repelled.*set alpha"),
+        (lambda: xps.SRMC(xps.SRMC(xps.HMC(), 1.0), tilt=xps.Exact()), "itself repelled.*Set alpha"),
         (lambda: xps.SRMC(xps.HMC(), schedule=Frozen()), r"PowerLaw.*got Frozen\(\): set alpha"),
         (lambda: xps.SRMC(xps.HMC(), schedule=xps.PowerLaw(scale=0.5)), "scale above 1/2"),
         (lambda: xps.SRMC(xps.HMC(), schedule=xps.PowerLaw(np.asarray([0.6, 1.0]))), "with one rho"),
         (lambda: run(xps.SRMC(xps.HMC(0.1, 3)), normals(8, 3), warmup=0), "SRMC.alpha is not set, and warmup=0"),
         (
             lambda: run(xps.SRMC(xps.HMC()), 1 + normals(8, 3) ** 2, target=CONSTRAINED),
-            "^SRMC is for.* hard con",
+            "^SRMC cannot sample a target with hard con",
         ),
         (lambda: run(xps.SRMC(xps.GWG(), tilt=xps.Untilted()), np.ones((4, 3)), target=SPINS), "on Spins.*set alpha"),
         (lambda: xps.AIS(xps.SRMC(xps.MALA(0.1)), [0.0, 1.0]), "SRMC.alpha|AIS cannot"),

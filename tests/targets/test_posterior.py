@@ -250,7 +250,7 @@ def test_no_more_rows_than_uniforms_can_tell_apart():
         return kernel.init(flat.prepare(x, kernel.requires), x)
 
     assert of(2**23).point.x.shape == (2, 1)
-    with pytest.raises(HyperparameterError, match="uniforms of float32 cannot tell 8388609 rows apart, only 8388608"):
+    with pytest.raises(HyperparameterError, match="at most 8388608 for uniforms of float32; got 8388609"):
         of(2**23 + 1)
 
 

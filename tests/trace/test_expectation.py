@@ -121,7 +121,7 @@ def test_a_file_and_shards_have_them_too(tmp_path):
 # ---- refused ---------------------------------------------------------------------------------------------------------
 
 NOT_RECORDED = [
-    (QUARTIC, xps.RWM(0.5), "evaluates no scores"),
+    (QUARTIC, xps.RWM(0.5), "the kernel evaluates none"),
     (xps.Target(log_density, score=lambda x: -x, constrained=True), xps.HMC(0.5, 3), "hard constraints"),
     (xps.Target(None, score=lambda x: -x, acceptance=xps.targets.LineIntegral()), xps.HMC(0.5, 3), "LineIntegral"),
     (xps.Target(lambda x: x[..., 0], score=lambda x: 0 * x, space=xps.Binary()), xps.GWG(), "discrete"),
@@ -176,7 +176,7 @@ def test_every_kernel_says_whether_its_scores_are_estimates():
 )
 def test_a_score_whose_mean_is_far_from_0_is_refused(target):
     trace = run(target, xps.MALA(0.4), x0=np.abs(X0) / 3, draws=500)
-    with pytest.raises(TraceError, match="standard errors from 0: the draws"):
+    with pytest.raises(TraceError, match="standard errors from 0. Set burn_in"):
         xps.expectation(trace, lambda x: x)
 
 

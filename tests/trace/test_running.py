@@ -65,7 +65,7 @@ def test_batches_that_are_too_short_say_so(x0):
 def test_an_r_hat_of_one_chain_is_not_waited_for():
     recorders = (xps.Moments(), xps.BatchMeans(100))
     for x0 in (STARTS[0], STARTS[:1], STARTS[:, None]):
-        with pytest.raises(HyperparameterError, match=r"R-hat, which Moments\(\) need several chains"):
+        with pytest.raises(HyperparameterError, match=r"R-hat of Moments\(\), which needs several chains"):
             run(100, x0, recorders=recorders, until=xps.Until(rhat=1.01))
 
 
@@ -89,7 +89,7 @@ def test_until_looks_at_running_figures(tmp_path):
     assert part < steps == run(200_000, until=until, checkpoint=tmp_path).run_statistics.steps
     assert run(200_000, until=xps.Until(rhat=1.05), recorders=[xps.Moments()]).run_statistics.steps < 50_000
     for limits, recorders in ((until, [xps.Moments()]), (xps.Until(rhat=1.1), [xps.BatchMeans(10)])):
-        with pytest.raises(HyperparameterError, match=r"add Draws\(\).* or Moments\(\) for R-hat and BatchMeans"):
+        with pytest.raises(HyperparameterError, match=r"Add Draws\(\).* or Moments\(\) for R-hat and BatchMeans"):
             run(until=limits, recorders=recorders)
 
 

@@ -149,7 +149,7 @@ def test_default_names():
 def test_a_trace_without_draws_says_what_to_do():
     for trace in (make_trace(draws=None), make_trace(n=0)):
         for action in (trace.summary, trace.to_arviz):
-            with pytest.raises(TraceError, match=r"no draws .*moments.*run again with Draws\(\)"):
+            with pytest.raises(TraceError, match=r"no draws .*moments.*Rerun with Draws\(\)"):
                 action()
 
 

@@ -31,8 +31,8 @@ def check_executor(executor: Any) -> None:
     """Raise unless it is an executor, and this process may use one."""
     if not isinstance(executor, Executor):
         raise HyperparameterError(
-            "executor must be an instance of concurrent.futures.Executor, such as ProcessPoolExecutor(4), or "
-            f"client.get_executor() of a dask client; got {given(executor)}"
+            "executor must be a concurrent.futures.Executor, such as ProcessPoolExecutor(4) or client.get_executor() "
+            f"of dask; got {given(executor)}"
         )
     if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing asks itself
         raise CapabilityError(
@@ -57,7 +57,7 @@ def check_pickled(error: Exception, what: str) -> None:
     if isinstance(error, PicklingError) or (isinstance(error, AttributeError | TypeError) and "pickle" in str(error)):
         raise CapabilityError(
             f"{what} cannot be pickled for a worker ({unended(error)}). Define functions in a module, or use an "
-            "executor that pickles them by value, such as those of loky or dask."
+            "executor of loky or dask."
         ) from error
 
 

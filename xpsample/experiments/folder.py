@@ -34,7 +34,7 @@ class OwnFolder:
                 shown = ", ".join(strange[:3]) + (", ..." if len(strange) > 3 else "")
                 raise XpsampleError(
                     f"{path} holds files that {experiment} did not make, or that were changed since: {shown}. Nothing "
-                    "was written; choose another folder with --out, or move the files"
+                    "was written. Use another --out, or move the files."
                 )
             self._write(dict.fromkeys(made))
 

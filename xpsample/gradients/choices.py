@@ -132,9 +132,8 @@ class NativeGradient(GradientChoice, FrozenDataclass, eq=True):
     def _autodiff(backend: Backend) -> Any:
         if backend.autodiff is None:
             raise GradientError(
-                f"{backend.name} has no automatic differentiation; borrow another library's with "
-                f"gradient=Via(NAME){_lenders_text()}, or use gradient=FiniteDifference(); a Target takes score=..., "
-                "too"
+                f"{backend.name} has no automatic differentiation; borrow it with gradient=Via(NAME){_lenders_text()}, "
+                "or use gradient=FiniteDifference(); a Target also accepts score=."
             )
         return backend.autodiff
 
@@ -218,8 +217,8 @@ class Via(GradientChoice, FrozenDataclass, eq=True):
             except Exception as error:
                 raise GradientError(
                     f"Via({self.library!r}) could not run your function on {self.library} arrays: {unended(error)}. "
-                    "Write it with the array_namespace(...) of its argument, pass its arrays by data=..., or "
-                    "use gradient=FiniteDifference(), which calls it on your arrays; a Target also accepts score=..."
+                    "Write it with array_namespace(x), pass its arrays by data=, or use gradient=FiniteDifference(); "
+                    "a Target also accepts score=."
                 ) from error
             home = tree.leaves(args[0])[0]
             return tree.map(lambda a: bridge(a, home), result)
@@ -370,9 +369,8 @@ class Auto(GradientChoice, FrozenDataclass, eq=True):
             if any(dtype in device.dtypes for device in lender.devices()):
                 return Via(lender.name)
         raise GradientError(
-            f"{backend.name} has no automatic differentiation and no installed library lends one. Install one with "
-            "autodiff and use gradient=Via(NAME), or accept finite differences, gradient=FiniteDifference(); a Target "
-            "also accepts your derivatives: score=..., hvp=..."
+            f"{backend.name} has no automatic differentiation and no installed library lends one. Install torch or "
+            "JAX for gradient=Via(NAME), or use gradient=FiniteDifference(); a Target also accepts score=, hvp=."
         )
 
 

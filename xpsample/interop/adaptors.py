@@ -202,8 +202,8 @@ class Program(ABC):
         for name in {**sites, **again}:
             if sites.get(name) != again.get(name):
                 raise CapabilityError(
-                    f"{name} has another support, or is missing, when other parameters have other values: use a "
-                    "fixed one, such as Uniform(0, 1) times a parameter in place of Uniform(0, parameter)"
+                    f"{name} has another support, or is missing, for other values of the parameters. Use a fixed "
+                    "support: Uniform(0, 1) * parameter instead of Uniform(0, parameter)."
                 )
             if name in OPTIONS:
                 raise CapabilityError(

@@ -20,11 +20,9 @@ from xpsample.spaces.space import Constrained, Real
 from xpsample.targets.model import Model
 from xpsample.targets.target import Target
 
-FAR = 1e3
-"""A coordinate at which an exponential or logistic map has reached its bound."""
+FAR = 1e3  # A coordinate at which an exponential or logistic map has reached its bound
 
-PROBES = 4
-"""Random positions at which a space's map and PyMC's are compared, besides two far ones."""
+PROBES = 4  # Random positions at which a space's map and PyMC's are compared, besides two far ones
 
 
 def pymc_model(model: Any) -> Model:
@@ -211,8 +209,8 @@ def pymc_graph(model: Any) -> PymcGraph:
             )
         if getattr(model.rvs_to_transforms[rv], "name", None) == "circular":
             raise CapabilityError(
-                f"PyMC lets the angle {rv.name} move on all real numbers, where its density repeats and chains drift "
-                "without end: set its default_transform=pymc.distributions.transforms.Interval(-numpy.pi, numpy.pi)"
+                f"the angle {rv.name} moves on all real numbers, where its density repeats. Set "
+                "default_transform=pymc.distributions.transforms.Interval(-numpy.pi, numpy.pi)."
             )
     log_density = model.logp(jacobian=True)
     drawn = rvs_in_graph([log_density])

@@ -205,8 +205,8 @@ def tuned(kernel: Any, warmed: Any, state: Any) -> tuple[Any, Any]:
             return replace(kernel, **found) if found else kernel
         except HyperparameterError as error:
             raise HyperparameterError(
-                "the chains ran away in the warm-up, as they do where the density does not fall off: check its sign, "
-                f"that it is the logarithm of a density, and its priors ({type(kernel).__name__}: {error})"
+                "the chains ran away in the warm-up, as if the density does not fall off. Check its sign, that it is a "
+                f"log density, and its priors ({type(kernel).__name__}: {error})."
             ) from error
 
     return plain(kernel), _without_memory(state)

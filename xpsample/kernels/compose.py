@@ -57,18 +57,17 @@ def check_target_fits(kernel: Kernel, target: BoundTarget) -> None:
     """
     if target.constrained and Trait.STAYS_INSIDE not in kernel.traits:
         raise CapabilityError(
-            f"{lacking(kernel, Trait.STAYS_INSIDE)} is for targets without hard constraints, since "
-            f"{LACKING[Trait.STAYS_INSIDE]}. Use a kernel that accepts or rejects by the density (MALA, HMC, NUTS, "
-            "...) and no repulsion, or a Model whose parameters have bounded spaces, such as Positive()"
+            f"{lacking(kernel, Trait.STAYS_INSIDE)} cannot sample a target with hard constraints: "
+            f"{LACKING[Trait.STAYS_INSIDE]}. Use MALA, HMC or NUTS without repulsion, or a Model with bounded "
+            "parameters."
         )
     only = target.acceptance.only_with
     if only is not None and not (isinstance(target, PreparedTarget) and _same(kernel, only)):
         itself = isinstance(target, PreparedTarget)
         moved = show(kernel) if itself else f"{show(kernel)} on a {type(target).__name__} that is made from it"
         raise CapabilityError(
-            f"the target's acceptance, {type(target.acceptance).__name__}, is the probability to accept a move of "
-            f"{show(only)} on the target itself; got {moved}. Use that kernel, or direct=False, which passes the ratio "
-            "of the densities to any kernel"
+            f"{type(target.acceptance).__name__} is the acceptance of {show(only)} on the target itself; got {moved}. "
+            "Use that kernel, or direct=False for any kernel."
         )
 
 
@@ -89,8 +88,8 @@ def check_given(owner: str, base: Kernel) -> None:
     missing = unset_inside(base)
     if missing:
         raise HyperparameterError(
-            f"{owner} cannot tune its base kernel's hyperparameters ({', '.join(missing)}), since its target changes "
-            "from step to step. Set them, such as to the values in trace.kernel after a run on the target itself."
+            f"{owner} cannot tune {', '.join(missing)}, since its target changes from step to step. Set them, such as "
+            "to trace.kernel's after a run on the target itself."
         )
 
 

@@ -24,11 +24,9 @@ from xpsample.spaces.discrete import as_index
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
-JUMPS = 0.1
-"""Share of the moves of differential evolution that jump between modes: Section 2 of ter Braak (2006)."""
+JUMPS = 0.1  # Share of the moves of differential evolution that jump between modes: Section 2 of ter Braak (2006)
 
-JITTER = 1e-5
-"""Relative jitter of gamma, so that no position can be reached by one move only."""
+JITTER = 1e-5  # Relative jitter of gamma, so that no position can be reached by one move only
 
 
 class Move(ABC):
@@ -202,8 +200,8 @@ def check_walkers(x: Array) -> None:
     *_, walkers, dim = (1, *x.shape) if x.ndim < 2 else x.shape
     if walkers % 2 or walkers < 2 * (dim + 1):
         raise PositionError(
-            f"Ensemble moves walkers, (*ensembles, walkers, dim), an even number of at least 2 (dim + 1), so that each "
-            f"half spans the space: {2 * (dim + 1)} or more for {dim} dimensions; got {walkers} in {tuple(x.shape)}"
+            f"Ensemble needs an even number of at least 2 (dim + 1) walkers, {2 * (dim + 1)} for {dim} dimensions; got "
+            f"{walkers} in {tuple(x.shape)}. Use more walkers, (*ensembles, walkers, dim)."
         )
     halves = np.reshape(to_host(x), (-1, walkers // 2, dim))
     away = halves - np.mean(halves, axis=1, keepdims=True)
@@ -211,6 +209,6 @@ def check_walkers(x: Array) -> None:
     rank = np.min(np.linalg.matrix_rank(away / np.where(unit > 0, unit, 1.0)))
     if rank < dim:
         raise PositionError(
-            f"half of an ensemble's walkers start in a subspace of {rank} of {dim} dimensions, and would never leave "
-            "it. Start from positions that are spread in all directions, such as start(target, like, chains)."
+            f"half of an ensemble's walkers start in a subspace of {rank} of {dim} dimensions and would stay there. "
+            "Start with spread walkers, start(target, like, chains)."
         )

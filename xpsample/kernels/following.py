@@ -19,8 +19,8 @@ from xpsample.kernels.kernel import Kernel
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Point
 
+# Half the warm-up length reported to the rules, which are always in the middle and therefore never slow down.
 PACE = 40.0
-"""Half the warm-up length reported to the rules, which are always in the middle and therefore never slow down."""
 
 
 class Piloted(Kernel[Any, Any], ABC):
@@ -48,8 +48,8 @@ def following(owner: str, kernel: Kernel) -> Kernel:
     for name, rule in rules.items():
         if not isinstance(rule, FollowingRule):
             raise HyperparameterError(
-                f"{owner} cannot tune {type(kernel).__name__}.{name} by {type(rule).__name__}, which requires a fixed "
-                "target. Set a value, such as trace.kernel's after a run on the target itself."
+                f"{owner} cannot tune {type(kernel).__name__}.{name} by {type(rule).__name__}, which needs a fixed "
+                "target. Set it, such as to trace.kernel's after a run on the target itself."
             )
     return AdaptedKernel(kernel, PACE, pooled=True, following=True) if rules else kernel
 

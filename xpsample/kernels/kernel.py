@@ -152,8 +152,8 @@ def with_position(state: Any, point: Point) -> Any:
         return state.with_position(point)
     if "base" not in state._fields:
         raise HyperparameterError(
-            f"{type(state).__name__} has neither a field point, nor a field base with the state of the kernel inside, "
-            "nor a method with_position: a kernel around it cannot move it"
+            f"{type(state).__name__} has no field point or base and no method with_position, so no kernel can wrap its "
+            "kernel. Add one of them."
         )
     inner = state.base.point
     inner = point if inner is state.point else inner._replace(x=point.x, base=point)

@@ -89,8 +89,8 @@ class Minibatch(Kernel[Any, Any]):
         for name, rule in rules_inside(self.base):
             if isinstance(rule, BoundedBias) and rule.underdamped:
                 raise HyperparameterError(
-                    f"{name} is unset inside Minibatch, where the bias depends on the variance of the scores over the "
-                    "friction and no warm-up bounds it. Set it, or use ULA, whose bias is bounded."
+                    f"{name} is unset inside Minibatch, where no warm-up can bound the bias from noisy scores. Set it, "
+                    "or use ULA, whose bias is bounded."
                 )
 
     @declared
@@ -106,7 +106,10 @@ class Minibatch(Kernel[Any, Any]):
             raise CapabilityError("the target has no rows to draw from: make it by posterior(...)")
         rows, most = target.data.number, 1 / float(target.xp.finfo(x.dtype).eps)
         if rows > most:
-            raise HyperparameterError(f"uniforms of {x.dtype} cannot tell {rows} rows apart, only {most:.0f}")
+            raise HyperparameterError(
+                f"the rows must number at most {most:.0f} for uniforms of {x.dtype}; got {rows}. Use float64 "
+                "positions, or fewer rows."
+            )
         return MinibatchState(self.base.init(on_some_rows(target), x))  # each step evaluates again, on its batch
 
     def noise(self, x: Array) -> Specs:

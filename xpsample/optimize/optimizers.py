@@ -42,8 +42,8 @@ def first_parameters(parameters: tree.Tree) -> tree.Tree:
     for path, leaf in tree.items(parameters):
         if not is_array(leaf) or not dtype_name(leaf).startswith("float"):
             raise HyperparameterError(
-                f"an optimizer moves a tree of floating arrays; {path or 'the parameter'} is {given(leaf)}: keep apart "
-                "what is fixed, as from_module.parameters and equinox.partition do"
+                f"{path or 'the parameter'} is {given(leaf)}, but an optimizer moves floating arrays only. Separate "
+                "the rest with from_module.parameters or equinox.partition."
             )
     return tree.map(lambda leaf: 1 * leaf, parameters)
 

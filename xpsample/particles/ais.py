@@ -30,10 +30,9 @@ from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.bridge import annealed, log_density_ratio
 from xpsample.targets.point import Capability, Point
 
+# Steps of a pilot at beta = 0, from its starts to the initial distribution; some multiple of them if the rules need
+# more.
 AT_FIRST = 100
-"""Steps of a pilot at beta = 0, from its starts to the initial distribution; some multiple of them if the rules need
-more.
-"""
 
 
 class AISState(NamedTuple):
@@ -203,8 +202,8 @@ def log_normalizer(log_weights: Array, initial_log_normalizer: float = 0.0) -> L
     logs = to_host(log_weights).astype(np.float64).ravel()
     if logs.size < 2 or not np.all(logs < math.inf) or np.max(logs) == -math.inf:
         raise TraceError(
-            f"at least two log weights are needed, all below infinity and one of them finite; got {logs}. If all are "
-            "-inf, no particle is in the target's support. Use an initial distribution that reaches it."
+            f"log weights must be below infinity, at least two, and one finite; got {logs}. If all are -inf, use an "
+            "initial distribution that reaches the target's support."
         )
     top = np.max(logs)
     weights = np.exp(logs - top)

@@ -98,9 +98,8 @@ class PCD(Kernel[PCDState, Info]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "PCD needs a step_size: its ULA moves have a target that changes at every update, and no "
-                "acceptance measures their bias. Start with the step size ULA is tuned to on the first target: "
-                "sample(target, ULA(), ...).kernel.step_size"
+                "PCD needs a step_size: its target changes at every update, so no warm-up can tune it. Start with "
+                "ULA's: sample(target, ULA(), ...).kernel.step_size"
             )
         if not self.low < self.high or (self.refresh and not math.isfinite(self.high - self.low)):
             raise HyperparameterError(

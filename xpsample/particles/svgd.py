@@ -120,9 +120,8 @@ class SVGD(Kernel[SVGDState, Info]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "SVGD needs a step_size: its particles follow forces and accept every move, so that no warm-up sees a "
-                "best one. With adagrad=AdaGrad() it is in units of x: a hundredth of the target's width is a start; "
-                "compare some by the kernel Stein discrepancy of the particles"
+                "SVGD needs a step_size: it accepts every move, so no warm-up can tune it. With adagrad=AdaGrad(), "
+                "start with 0.01 times the target's width."
             )
 
     def init(self, target: BoundTarget, x: Array) -> SVGDState:
@@ -191,8 +190,8 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "StochasticSVGD needs a step_size: it accepts every move, so that no warm-up sees how biased it is. "
-                "One that ULA is tuned to is a start: sample(target, ULA(), ...).kernel.step_size"
+                "StochasticSVGD needs a step_size: it accepts every move, so no warm-up measures its bias. Start with "
+                "ULA's: sample(target, ULA(), ...).kernel.step_size"
             )
         if isinstance(self.kernel.bandwidth, Bandwidth) and self.kernel.bandwidth.local:
             raise HyperparameterError("K must be symmetric. Use Median() or a number for its bandwidth.")
@@ -239,6 +238,6 @@ def _check_set(name: str, x: Array) -> None:
     apart = [len(np.unique(one, axis=0)) for one in sets]
     if min(apart) < x.shape[-2]:
         raise PositionError(
-            f"{name} starts with {x.shape[-2]} particles at {min(apart)} positions: equal ones feel equal forces and "
-            "stay so. Start from distinct positions, such as start(target, like, chains)."
+            f"{name} starts with {x.shape[-2]} particles at {min(apart)} positions; equal particles would stay equal. "
+            "Start from distinct positions, such as start(target, like, chains)."
         )

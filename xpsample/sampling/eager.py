@@ -13,8 +13,8 @@ from xpsample.core.backend import Abandoned, Buffers, Carry, Driven, DrivenProgr
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.sampling.noise import cut
 
+# Steps whose rows are stacked together: few, so that Python's garbage collector does not follow them for long.
 STACKED = 128
-"""Steps whose rows are stacked together: few, so that Python's garbage collector does not follow them for long."""
 
 
 ADVICE = "use fewer draws, a larger thinning, or recorders=[Moments()], whose memory does not grow"
@@ -150,8 +150,8 @@ def _check_dtype(state: Any, carry: Carry) -> None:
     now, before = state.point.x.dtype, carry.state.point.x.dtype
     if now != before:
         raise FunctionError(
-            f"a step of the kernel made {now} positions of {before} ones: np.sqrt and other functions of a Python "
-            "number give float64. Write value**0.5, or convert the number"
+            f"a step of the kernel changed the positions from {before} to {now}. np.sqrt of a Python number gives "
+            "float64: write value**0.5, or convert the result."
         )
 
 

@@ -58,8 +58,8 @@ class Shard:
         arrived = dtype_name(x)
         if arrived != self.dtype:  # a JAX array of float64 is unpickled as float32 if x64 is off
             raise BackendError(
-                f"a worker received the {self.dtype} positions as {arrived}, because its settings differ. Set them by "
-                "environment variables, such as JAX_ENABLE_X64=1, or by the executor's initializer."
+                f"a worker received the {self.dtype} positions as {arrived}, because its settings differ. Set "
+                "JAX_ENABLE_X64=1 in the environment or the executor's initializer."
             )
         try:
             with current_device(x):
@@ -176,11 +176,14 @@ def _check(run: Any, seed: int | NoiseSource) -> tuple[int, Native | Portable]:
     if (processes := Processes.of(x)) is not None:
         processes.refuse("shards=", "omit it, since each process already has a part of the chains")
     if x.ndim < 2:
-        raise CapabilityError(f"shards= splits the first chain axis, but x0 is a single position, of shape {x.shape}.")
+        raise CapabilityError(
+            f"shards= splits the first chain axis, but x0 is a single position, of shape {x.shape}. Pass x0 of shape "
+            "(chains, dim)."
+        )
     if shards is None:
         raise CapabilityError(
-            "executor= needs shards=, the number of parts of the chains, at least as many as there are workers. The "
-            "result depends on it."
+            "executor= needs shards=, the number of parts of the chains. Set shards= to at least the number of "
+            "workers; the draws depend on it."
         )
     shards = check_count("shards", shards, 1, x.shape[0])
     if x.ndim == 2 and Trait.SEPARATE not in kernel.traits:
@@ -192,13 +195,13 @@ def _check(run: Any, seed: int | NoiseSource) -> tuple[int, Native | Portable]:
         raise NoiseError(f"shards cannot use {type(source).__name__}: each shard draws its own noise. Pass a seed.")
     if run.store is not None:
         raise CapabilityError(
-            "shards cannot share Draws(store=...). Use Moments() or BatchMeans(), whose memory does not grow, or one "
-            "run with its own seed and store for each part of the chains."
+            "shards cannot share Draws(store=...). Use Moments() or BatchMeans(), or separate runs, each with its own "
+            "seed and store."
         )
     if run.until is not None:
         raise CapabilityError(
             "until= does not work with shards=. Run without shards, or repeat the call with the same checkpoint= and "
-            "larger draws= until trace.summary() is good enough: the shards resume."
+            "larger draws=, which resumes."
         )
     return shards, source
 
@@ -213,8 +216,8 @@ def _start(program: Program, x0: Array, warmup: int | None) -> tuple[Carry, dict
         return program.init(x0), None
     if isinstance(program.kernel, Piloted):
         raise CapabilityError(
-            f"{type(program.kernel).__name__} has unset hyperparameters, and each shard would tune them by a pilot of "
-            "its own. Run without shards first, and use its trace.kernel."
+            f"{type(program.kernel).__name__} has unset hyperparameters, which each shard would tune differently. Run "
+            "without shards first and use its trace.kernel."
         )
     warming = replace(program, kernel=with_tuning(program.kernel, warmup, pooled=True), recorders=())
     begun = warming.init(x0).state

@@ -19,8 +19,7 @@ from xpsample.trace.stored import StoredRows
 
 FIRST_LOOKS = 256, 512  # draws; of slow targets these suffice, and segments would end after 1,024 steps
 
-LATER = 1.1
-"""Smallest growth factor of the number of draws between two checks."""
+LATER = 1.1  # Smallest growth factor of the number of draws between two checks
 
 
 class Until(FrozenDataclass, eq=True):
@@ -87,13 +86,13 @@ def check_until(until: Until | None, recorders: Any, x0: Any) -> None:
         return
     if not can_tell(recorders, until.ess is not None):
         raise HyperparameterError(
-            "until looks at draws, or at running figures, which no recorder keeps: add Draws() to the recorders, or "
-            "Moments() for R-hat and BatchMeans(size) as well for the ESS"
+            "until needs draws or running figures, but no recorder keeps them. Add Draws(), or Moments() for R-hat and "
+            "BatchMeans(size) for the ESS."
         )
     if until.rhat is not None and is_array(x0) and (x0.ndim < 2 or x0.shape[-2] < 2):
         raise HyperparameterError(
-            "until waits for an R-hat, which Moments() need several chains for, and there is one: start "
-            "from (chains, dim), or add Draws() to the recorders"
+            "until= waits for an R-hat of Moments(), which needs several chains; got one. Start from (chains, dim), or "
+            "add Draws() to the recorders."
         )
 
 

@@ -83,8 +83,8 @@ class SavedTraining:
         room = self.tolerance * np.abs(self.content["start"])
         if not np.all(np.isclose(theirs, mine, rtol=self.tolerance, atol=room, equal_nan=True)):
             raise CheckpointError(
-                f"{self.path} holds the checkpoint of another training: at the {which} parameters the loss, the norm "
-                f"of its gradient and the norm of an update were {theirs}, now {mine}; remove it, or use another path"
+                f"{self.path} holds the checkpoint of another training: loss, gradient norm and update norm of the "
+                f"{which} parameters were {theirs}, now {mine}. Remove it, or use another path."
             )
 
     def save(self, state: Any, losses: np.ndarray) -> None:

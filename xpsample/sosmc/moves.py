@@ -137,10 +137,8 @@ class LangevinMove(WeighedAfterwards[LangevinState]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "LangevinMove needs a step_size: its weights are right for any, and it accepts every move, so that no "
-                "warm-up sees a best one. Give one of about 0.1 times the smallest variance, and SOSMC an "
-                "adapt_move=Adaptation(), which makes it follow the effective sample size; or use a move that is "
-                "tuned, such as MALA()"
+                "LangevinMove needs a step_size: it accepts every move, so no warm-up can tune it. Set 0.1 times the "
+                "smallest variance, or use SOSMC(adapt_move=Adaptation())."
             )
 
     def init(self, target: BoundTarget, x: Array) -> LangevinState:

@@ -44,8 +44,8 @@ class SingleChain(WeighedAfterwards[ChainState]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "SingleChain needs a step_size: it is ULA, whose bias no acceptance tells. One that ULA is tuned to on "
-                "the first target, or smaller, is a start: sample(target, ULA(), ...).kernel.step_size"
+                "SingleChain needs a step_size: its target changes at every step, so no warm-up can tune it. Start "
+                "with ULA's: sample(target, ULA(), ...).kernel.step_size"
             )
 
     def init(self, target: BoundTarget, x: Array) -> ChainState:

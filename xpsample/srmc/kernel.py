@@ -35,14 +35,11 @@ from xpsample.targets.bound import BoundTarget, counter
 from xpsample.targets.point import Capability, Point
 from xpsample.targets.tilted import Difference, Exact, Ratio, Tilt, Tilted, Untilted
 
+# Default schedule. The offset costs little after some hundred steps.
+# It takes away the first, large steps of the history, which break chains where scores are not Lipschitz.
 LATE = PowerLaw(offset=100.0)
-"""Default schedule. The offset costs little after some hundred steps.
 
-It takes away the first, large steps of the history, which break chains where scores are not Lipschitz.
-"""
-
-LEAST_STEPS = 20
-"""Fewest steps of a run that is judged."""
+LEAST_STEPS = 20  # Fewest steps of a run that is judged
 
 
 class SRMCState(NamedTuple):
@@ -175,14 +172,13 @@ class SRMC(Kernel[SRMCState, Any]):
         check_schedule(self.schedule)
         if Trait.UNTILTED not in self.base.traits:
             raise HyperparameterError(
-                "SRMC cannot tune alpha over a kernel that is itself repelled, which a warm-up without repellence does "
-                "not show: set alpha"
+                "SRMC cannot tune alpha over a kernel that is itself repelled, since a warm-up runs without repulsion. "
+                "Set alpha."
             )
         if self._tilt.moves and Trait.TAKES_ESTIMATES not in self.base.traits:
             raise HyperparameterError(
-                f"SRMC cannot tune alpha with {show(self._tilt)} over {type(self.base).__name__}, where chains break "
-                "at strengths that a warm-up does not show: set alpha, or use the default tilt with a base that "
-                "accepts or rejects"
+                f"SRMC cannot tune alpha with {show(self._tilt)} over {type(self.base).__name__}, where a warm-up does "
+                "not show which strengths break chains. Set alpha, or use the default tilt."
             )
 
     @declared
@@ -229,11 +225,11 @@ class SRMC(Kernel[SRMCState, Any]):
         if is_real(space) or isinstance(self._tilt, Ratio):
             return
         shown = show(self._tilt)
-        where = f"the mean of the scores, which SRMC draws to 0, is another one on {type(space).__name__} with {shown}"
+        where = f"the mean of the scores is not 0 on {type(space).__name__} with {shown}"
         if self.tilt is None:
             raise CapabilityError(
-                f"{where}, so the draws would stay biased: use Ratio() over a kernel of a discrete space that accepts "
-                f"or rejects, or no SRMC; tilt={shown}, given by name, is the paper's relaxed form and stays biased"
+                f"{where}, so the draws would stay biased. Use Ratio() over a discrete kernel that accepts or rejects, "
+                f"or no SRMC; tilt={shown} runs and stays biased."
             )
         if isinstance(self._strength, Waiting) and self._strength.then is None:
             raise HyperparameterError(f"SRMC cannot tune alpha, since {where}: set alpha, or use Ratio()")

@@ -152,8 +152,8 @@ def autocorrelation(kernel: Kernel) -> Autocorrelation:
         kernels that are not registered.
     """
     raise HyperparameterError(
-        f"the autocorrelation of {type(kernel).__name__} is not known; pass LangevinAutocorrelation, "
-        "LeapfrogAutocorrelation, Constant or your own Autocorrelation to Stable"
+        f"the autocorrelation of {type(kernel).__name__} is unknown. Pass Constant, LangevinAutocorrelation, "
+        "LeapfrogAutocorrelation or your own Autocorrelation to Stable."
     )
 
 
@@ -190,8 +190,8 @@ def _positive(kernel: Kernel) -> Autocorrelation:
 def _refuse(kernel: Kernel, name: str) -> None:
     if getattr(kernel, name) is not None:
         raise HyperparameterError(
-            f"{type(kernel).__name__} has a {name}: its autocorrelation depends on that times the precision; pass "
-            "Constant(c) with the smallest c, or your own Autocorrelation, to Stable"
+            f"{type(kernel).__name__} has a {name}, which changes its autocorrelation. Pass Constant(c) with the "
+            "smallest c, or your own Autocorrelation, to Stable."
         )
 
 

@@ -110,8 +110,8 @@ class Lifted:
     def __call__(self, x: Array, *data: Any) -> Array:
         if not is_array(x):
             raise LogDensityError(
-                "batched(f) lifts a function of one array, or the log density of a Model; here it is called with a "
-                f"{type(x).__name__}: write the function for all chains at once, with the chain axes in front"
+                f"batched(f) passes f one array or the parameters of a Model, not a {type(x).__name__}. Write the "
+                "function for all chains, with the chain axes first."
             )
         return self.over(x, tuple(x.shape[:-1]), *data)
 

@@ -123,8 +123,8 @@ def _check_kept(first: Mapping[str, Array], kept: Mapping[str, np.ndarray]) -> N
         host = to_host(part)
         if not (np.array_equal(host, kept[name]) or np.array_equal(host, kept[name], equal_nan=True)):
             raise LogDensityError(
-                f"the {name} came in memory that the next call writes into, so that a run loses what it still needs: "
-                "return a new array"
+                f"the {name} came in memory that the next call writes into, which would change earlier values. Return "
+                "a new array."
             )
 
 
@@ -169,9 +169,8 @@ def _check_repeats(name: str, first: np.ndarray, again: np.ndarray) -> None:
     at = _where_apart(name, first, again)
     if at is not None:
         raise LogDensityError(
-            f"the {name} is {first[at]:.6g} and then {again[at]:.6g} at one position (index {at}): a function of a "
-            "target depends on its arguments alone, and writes into none of them. What is random, such as dropout, is "
-            "switched off (module.eval())"
+            f"the {name} is {first[at]:.6g} and then {again[at]:.6g} at one position (index {at}). It must depend on "
+            "its arguments alone: switch off dropout (module.eval())."
         )
 
 
@@ -187,19 +186,15 @@ def _check_index(name: str, evaluate: Callable[[Array], dict[str, Array]], x: Ar
     if at is not None:
         start = (*at[:axis], 0, *at[axis + 1 :])
         raise LogDensityError(
-            f"the {name} of a chain depends on the chain's index: at one position chain 0 gets {values[start]:.6g}, "
-            f"chain {at[axis]} {values[at]:.6g}. If the data have one row per chain, add an axis for rows "
-            "and sum over it: ((y - x[..., :1]) ** 2).sum(-1). For separate data sets, add an axis of groups: "
-            "positions (groups, chains, dim), data (groups, 1, ...)"
+            f"the {name} of a chain depends on the chain's index: {values[start]:.6g} for chain 0, {values[at]:.6g} "
+            f"for chain {at[axis]}. Add an axis for rows, ((y - x[..., :1]) ** 2).sum(-1), or one for groups of chains."
         )
 
 
 def _refuse_coupled(name: str, alone: float, beside: float) -> NoReturn:
     raise LogDensityError(
-        f"the {name} of a chain changes with where the other chains are: {alone:.6g} with their initial positions, "
-        f"{beside:.6g} with others. Chains must be independent: let no sum, mean, softmax or norm reduce the chain "
-        "axes, switch batch normalization to evaluation (module.eval()), or lift a function of one position "
-        "by batched(f)"
+        f"the {name} of a chain changes with the other chains: {alone:.6g} and {beside:.6g}. Chains must be "
+        "independent: reduce over the last axis only, or use batched(f) or module.eval()."
     )
 
 
@@ -219,8 +214,8 @@ def check_array(what: str, array: Any, x: Array, shape: tuple[int, ...]) -> None
         raise LogDensityError(f"{what} must be an array of the positions' library; got {name}{none}{frame}")
     if tuple(array.shape) != tuple(shape):
         raise LogDensityError(
-            f"{what} must be batched over leading axes: positions {tuple(x.shape)} ask for shape {tuple(shape)}; got "
-            f"{tuple(array.shape)} (sum over the last axis only; batched(f) lifts a single-point function)"
+            f"{what} must have shape {tuple(shape)} for positions {tuple(x.shape)}; got {tuple(array.shape)}. Sum over "
+            "the last axis only, or use batched(f) for a single-point function."
         )
     check_same_home(what, array, x)
     if array.dtype != x.dtype:
@@ -264,8 +259,8 @@ def check_differences_at(target: BoundTarget, x: Array) -> None:
     if np.any(wrong):
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise LogDensityError(
-            f"differences_at(x, {last}) is {own[at]:.6g} at index {at}; the log density changes by {truth[at]:.6g}. "
-            "Return the log density with variable i moved, minus that at x, in the order of Discrete.move."
+            f"differences_at(x, {last}) is {own[at]:.6g} at index {at}, but the log density changes by "
+            f"{truth[at]:.6g}. Return log_density(y) - log_density(x), in the order of Discrete.move."
         )
 
 
@@ -295,8 +290,8 @@ def check_bonds(target: BoundTarget, x: Array) -> None:
     wrong = np.abs((there - here) - (other - density)) > 1000 * np.finfo(density.dtype).eps * scale
     if np.any(wrong):
         raise LogDensityError(
-            f"the bonds do not give the log density: it changes by {(other - density)[wrong][0]:.6g} from a start "
-            f"position to another one, and they give {(there - here)[wrong][0]:.6g}. Count each bond once."
+            f"the bonds do not give the log density, which changes by {(other - density)[wrong][0]:.6g} between two "
+            f"states; they give {(there - here)[wrong][0]:.6g}. Count each bond once."
         )
 
 

@@ -120,8 +120,8 @@ def _check_narrowed(name: str, leaf: np.ndarray, narrower: str) -> None:
     limits, low, high = np.iinfo(narrower), int(leaf.min()), int(leaf.max())
     if low < limits.min or high > limits.max:
         raise HyperparameterError(
-            f"{name} has the integer {low if low < limits.min else high}, which {narrower} cannot hold. Pass floats "
-            "(data.astype(float)), or enable 64-bit types (JAX_ENABLE_X64=1)."
+            f"{name} has the integer {low if low < limits.min else high}, which {narrower} cannot hold. Pass "
+            "data.astype(float), or enable 64-bit types (JAX_ENABLE_X64=1)."
         )
     if np.sum(np.square(leaf, dtype=np.float64)) > limits.max:
         warn_caller(

@@ -23,14 +23,11 @@ from xpsample.targets.point import Capability
 from xpsample.targets.shaped import coordinates, values
 from xpsample.targets.target import AbstractTarget, Target, check_target
 
-PILOTS = 100
-"""Chains of a pilot, in each group."""
+PILOTS = 100  # Chains of a pilot, in each group
 
-TRIES = 100
-"""Draws of a start position, at most."""
+TRIES = 100  # Draws of a start position, at most
 
-HALVES = 1000
-"""Evaluations that find the positions at which a function raises, at most."""
+HALVES = 1000  # Evaluations that find the positions at which a function raises, at most
 
 Plain = Callable[[int | tuple[int, ...]], Array]
 """Random positions ``(*chains, dim)`` of so many chains."""
@@ -171,7 +168,7 @@ def around(
     why = suspect_data(getattr(target, "data", None)) if missing.all() else ""
     raise LogDensityError(
         f"{why}{'; ' if why else ''}{int(missing.sum())} of {missing.size} start positions have no finite log density "
-        f"after {TRIES} draws: use another middle or a smaller scale"
+        f"after {TRIES} draws. Use another middle or a smaller scale."
     )
 
 

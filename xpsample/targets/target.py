@@ -185,14 +185,16 @@ class Target(AbstractTarget):
         check_instance("space", self.space, Space, "Binary()")
         if isinstance(self.space, Constrained) and not isinstance(self.space, Real):
             raise CapabilityError(
-                f"the positions of a target are unconstrained, and nothing would map them into {self.space!r}: put "
-                "the space into a Model, Model(log_density, name=space), or map the positions yourself with "
-                "space.constrain and add its log Jacobian"
+                f"the positions of a Target are unconstrained, but its space is {self.space!r}. Use a Model, "
+                "Model(log_density, name=space)."
             )
         check_instance("acceptance", self.acceptance, Acceptance, "LineIntegral()")
         check_flag("constrained", self.constrained)
         if self.log_density is None and self.score is None:
-            raise CapabilityError("a target needs a log density, a score, or both")
+            raise CapabilityError(
+                "a target without a log density and without a score cannot be sampled. Pass Target(log_density), or "
+                "Target(None, score=...)."
+            )
         given = Functions(self.log_density, self.score, self.hvp, self.log_density_and_score, self.score_plus_hvp)
         object.__setattr__(self, "of_coordinates", flattened(given, self.space))
 
@@ -305,9 +307,8 @@ class Target(AbstractTarget):
         requires = self._with_acceptance(requires)
         if Capability.LOG_DENSITY in requires and self.log_density is None:
             raise CapabilityError(
-                "the kernel needs a log density and the target has only a score: pass Target(log_density, ...), let "
-                "kernels that accept or reject do with the score, Target(None, score=..., acceptance=LineIntegral()), "
-                "or use an unadjusted kernel (ULA, UnderdampedLangevin)"
+                "the kernel needs a log density and the target has only a score: pass Target(log_density, ...) or "
+                "acceptance=LineIntegral(), or use an unadjusted kernel (ULA)."
             )
         check_moves(self.space, requires)
         if Capability.BONDS in requires and self.bonds is None:
@@ -355,8 +356,8 @@ class Target(AbstractTarget):
             )
         if self.constrained:
             raise CapabilityError(
-                f"{name} makes ratios of densities from scores, which do not tell where a hard constraint begins: pass "
-                "the log density and use ByDensity(), or a Model whose parameters have bounded spaces"
+                f"{name} computes ratios from scores, which do not show a hard constraint. Pass the log density and "
+                "use ByDensity(), or a Model with bounded parameters."
             )
         if not is_real(self.space):
             raise CapabilityError(f"{name} moves along segments of real numbers; the space is {self.space!r}")
@@ -405,8 +406,8 @@ def check_moves(space: Space, requires: Capability) -> None:
                 'each of them, such as Blocks({"z": Gibbs(), "x": HMC()})'
             )
         raise CapabilityError(
-            f"the kernel moves real positions and the target's space is {space!r}: use one that stays on it "
-            "(GWG, DMALA, Gibbs, ... on discrete spaces, TwoOpt or Swap on permutations)"
+            f"the kernel moves real positions and the target's space is {space!r}. Use GWG, DMALA or Gibbs on discrete "
+            "spaces, TwoOpt or Swap on permutations."
         )
     if Capability.DISCRETE in requires and named:
         raise CapabilityError(
@@ -415,8 +416,8 @@ def check_moves(space: Space, requires: Capability) -> None:
         )
     if discrete and not isinstance(space, Discrete | Named):
         raise CapabilityError(
-            f"the kernel moves on a discrete space and the target's space is {type(space).__name__}(): pass "
-            "Target(..., space=Binary()), Spins(), Categorical(values) or OneHot(choices)"
+            f"the kernel moves on a discrete space and the target's space is {type(space).__name__}(). Pass "
+            "space=Binary(), Spins(), Categorical(values) or OneHot(choices)."
         )
 
 

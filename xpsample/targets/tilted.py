@@ -223,9 +223,8 @@ def _check_coordinates(space: Space, variables: int, dim: int) -> None:
     """Raise unless each coordinate is a variable."""
     if variables != dim:
         raise CapabilityError(
-            "Ratio has one discrete score for each variable, and SRMC's history one number for each coordinate, so on "
-            f"{type(space).__name__} SRMC has no tilt whose scores have mean 0: leave SRMC out. tilt=Untilted(), given "
-            "by name, is the paper's relaxed form and stays biased"
+            "Ratio has one discrete score for each variable, but SRMC needs one for each coordinate of "
+            f"{type(space).__name__}. Use no SRMC; tilt=Untilted() runs and stays biased."
         )
 
 

@@ -82,8 +82,8 @@ class Content(ABC):
         """The draws, if any."""
         if self.draws is None or 0 in self.draws.shape:
             raise TraceError(
-                f"this trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}): run again with Draws() "
-                "among the recorders, or with Moments() for a summary alone, and with steps beyond the burn-in"
+                f"the trace holds no draws (recorded: {sorted(self.recorded) or 'nothing'}). Rerun with Draws() in "
+                "recorders and more steps than the burn-in."
             )
         return self.draws
 

@@ -51,18 +51,18 @@ class Scores(Recorder, eq=True):
             raise CapabilityError("Scores is for real positions: the mean of the score is not 0 on a discrete space")
         if target.constrained:
             raise CapabilityError(
-                "Scores is for targets without hard constraints, with which the mean of the score is not 0: put the "
-                "parameter into a Model with a bounded space, such as Positive()"
+                "Scores needs a target without hard constraints, since otherwise the mean of the score is not 0. Use a "
+                "Model with a bounded space, such as Positive()."
             )
         if not target.acceptance.exact:
             raise CapabilityError(
-                f"Scores needs draws by the log density, and {type(target.acceptance).__name__} stands for it, with "
-                "which the mean of the score is not quite 0: omit acceptance"
+                f"Scores needs draws by the log density, but {type(target.acceptance).__name__} replaces it, so the "
+                "mean of the score is not quite 0. Omit acceptance."
             )
         if state.point.score is None:
             raise CapabilityError(
-                "Scores keeps what the kernel evaluates, and it evaluates no scores: use one that does, such as "
-                "HMC(), NUTS() or MALA()"
+                "Scores records scores, but the kernel evaluates none. Use a kernel that does, such as HMC(), NUTS() "
+                "or MALA()."
             )
         return None
 
@@ -215,8 +215,7 @@ def _check_means(x: np.ndarray, scores: np.ndarray) -> None:
     if off[worst] > 8.0:  # standard errors
         order, i = divmod(worst, x.shape[-1])
         raise TraceError(
-            f"the mean of {('s', '1 + x s')[order]} of coordinate {i}, with s its score, is {mean[worst]:.3g}, "
-            f"{off[worst]:.0f} standard errors from 0: the draws are not of the target yet (set burn_in), the log "
-            "density ends at a bound that is not declared (use a bounded space in a Model), or the score is not its "
-            "gradient (sample with check=True)"
+            f"the mean of {('s', '1 + x s')[order]} (s: score) of coordinate {i} is {mean[worst]:.3g}, "
+            f"{off[worst]:.0f} standard errors from 0. Set burn_in, use a bounded space in a Model, or sample with "
+            "check=True."
         )

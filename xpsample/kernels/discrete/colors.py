@@ -12,8 +12,8 @@ from xpsample.core.registry import to_host
 from xpsample.kernels.discrete.common import space_of
 from xpsample.targets.bound import BoundTarget
 
+# Minimum number of random moves of half a color per chain; each misses a dependent pair with probability 1 / 2.
 TRIALS = 32
-"""Minimum number of random moves of half a color per chain; each misses a dependent pair with probability 1 / 2."""
 
 
 def greedy_coloring(pairs: Any, variables: int) -> np.ndarray:
@@ -142,7 +142,6 @@ def _changed(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.
 
 def _refuse(variable: int, color: int) -> None:
     raise HyperparameterError(
-        f"variable {variable} depends on others of its color, {color}, so that drawing them at once would be biased: "
-        "give variables that depend on each other different colors, as greedy_coloring(pairs, variables) does, or a "
-        "color each, range(variables)"
+        f"variable {variable} depends on others of its color, {color}, so drawing them at once is biased. Use "
+        "greedy_coloring(pairs, variables), or range(variables)."
     )

@@ -14,18 +14,15 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.core.fields import FrozenDataclass, checked, count, number, parameter
 from xpsample.core.hyperparameters import ROWS_PER_CHAIN, check_range, check_reals
 
+# Step sizes that are tried, evenly on a logarithmic scale: from steps that flip next to nothing on {0, 1} to steps
+# whose size counts for nothing on {-1, 1}.
 SMALLEST, LARGEST, SIZES = 0.05, 50.0, 16
-"""Step sizes that are tried, evenly on a logarithmic scale: from steps that flip next to nothing on {0, 1} to steps
-whose size counts for nothing on {-1, 1}."""
 
-GROWTH = math.log(LARGEST / SMALLEST) / (SIZES - 1)
-"""Growth of the log step size from one candidate to the next."""
+GROWTH = math.log(LARGEST / SMALLEST) / (SIZES - 1)  # Growth of the log step size from one candidate to the next
 
-BALANCES = 4
-"""Number of candidate balances for each step size, from 1/2 up."""
+BALANCES = 4  # Number of candidate balances for each step size, from 1/2 up
 
-AT_FIRST = 0.25
-"""Share of the warm-up whose acceptances are ignored, because the chains are in their transient phase."""
+AT_FIRST = 0.25  # Share of the warm-up whose acceptances are ignored, because the chains are in their transient phase
 
 
 class Cycle(ABC):
@@ -209,8 +206,8 @@ class CycleSearch(Rule, eq=True):
     def final(self, xp: Any, memory: Tried) -> Table:
         if memory.n > 0 and not xp.all(memory.times > 0):  # before the first step, only shapes are requested
             raise HyperparameterError(
-                f"the search for a cycle tries {SIZES * BALANCES} settings, and the warm-up was too short for all of "
-                f"them: give warmup={10 * SIZES * BALANCES} or so, or leave warmup out"
+                f"the warm-up was too short for all of the {SIZES * BALANCES} settings of a cycle. Set "
+                f"warmup={10 * SIZES * BALANCES}, or omit warmup."
             )
         rates = self._rates(xp, memory)
         smallest, largest = self._ends(xp, rates)

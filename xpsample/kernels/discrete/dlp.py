@@ -26,8 +26,8 @@ from xpsample.kernels.traits import REVERSIBLE, UNADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
 
+# The largest tuned step size: where it is reached, the way from one value to the next counts for nothing.
 LARGEST_STEP_SIZE = 1e6
-"""The largest tuned step size: where it is reached, the way from one value to the next counts for nothing."""
 
 
 def langevin_moves(target: BoundTarget, point: Point, step_size: Any, balance: Any) -> Array:
@@ -140,8 +140,7 @@ class DULAState(NamedTuple):
         return judge_rejections(to_host(self.rejected)[~to_host(self.frozen)])
 
 
-LAST = 100
-"""Steps of the mean in `DULAState`."""
+LAST = 100  # Steps of the mean in `DULAState`
 
 
 class DULA(Kernel[DULAState, Info]):
@@ -180,8 +179,8 @@ class DULA(Kernel[DULAState, Info]):
     def __check_init__(self) -> None:
         if self.step_size is None:
             raise HyperparameterError(
-                "DULA needs a step_size: it accepts every move, so no warm-up can tune it. Start with the step size "
-                "of a DMALA with few rejections: sample(target, DMALA(StepSize(0.95)), ...).kernel.step_size"
+                "DULA needs a step_size: it accepts every move, so no warm-up can tune it. Start with DMALA's: "
+                "sample(target, DMALA(StepSize(0.95)), ...).kernel.step_size"
             )
 
     def init(self, target: BoundTarget, x: Array) -> DULAState:

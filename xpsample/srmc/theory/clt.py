@@ -82,8 +82,8 @@ def solve_lyapunov(drift: Array, noise: Array) -> Array:
     largest = np.max(np.real(np.linalg.eigvals(to_host(drift))))
     if not largest < 0:
         raise HyperparameterError(
-            f"the drift is not stable: an eigenvalue has real part {largest:.3g}, and all must be negative (with "
-            "rho = 1 and step sizes c / n every eigenvalue of A* must lie below -1 / (2 c))"
+            f"the drift is not stable: an eigenvalue has real part {largest:.3g} (must be negative). With rho = 1, use "
+            "a c / n for which those of A* are below -1 / (2 c)."
         )
     n, eye = drift.shape[-1], _eye(drift)
     # Sigma as a vector, row by row: the operator is drift (x) I + I (x) drift.
@@ -294,9 +294,8 @@ def _solve_blocks(linearization: Linearization, noise: Array, alpha: float | Arr
     least = np.min(to_host(decay))
     if not least > 0:
         raise HyperparameterError(
-            f"the history decays too slowly for a CLT at rate sqrt(n): with rho = 1, scale (1 + alpha lambda) must "
-            f"exceed 1/2 for every eigenvalue lambda of Cov(s, s), and the least is {least + shift:.3g}; use a larger "
-            "scale, or rho < 1"
+            f"the history decays too slowly for a CLT: the least scale (1 + alpha lambda) is {least + shift:.3g}, but "
+            "must exceed 1/2 with rho = 1. Use a larger scale, or rho < 1."
         )
     coupling = alpha * (c @ basis)
     theta = (_transposed(basis) @ noise[:d, :d] @ basis) / (decay + _transposed(decay))
@@ -345,8 +344,8 @@ def _check_growth(gammas: np.ndarray, drift: np.ndarray) -> None:
     growth = np.max(logs - np.minimum.accumulate(np.minimum(logs, 0.0), axis=-1))
     if growth > np.log(3e11):  # of 1e16 in double precision
         raise HyperparameterError(
-            f"the first steps are unstable: the history grows by 10^{growth / np.log(10):.0f}, since gamma (1 + alpha "
-            f"lambda) is {gammas[0] * np.max(decay):.3g} (at most 2 is stable). Set a smaller alpha or a larger offset"
+            f"the first steps are unstable: gamma (1 + alpha lambda) is {gammas[0] * np.max(decay):.3g} (at most 2 is "
+            f"stable; growth 10^{growth / np.log(10):.0f}). Use a smaller alpha or a larger offset."
         )
 
 
