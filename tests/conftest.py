@@ -19,10 +19,12 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from xpsample.core import terminal
+from tests.messages import Message, raised_here
+from xpsample.core import errors, terminal
 from xpsample.core.backend import Backend, Device
 from xpsample.core.errors import DataError, XpsampleError
 from xpsample.core.registry import backend_named, compiled
+from xpsample.diagnostics.findings import Finding
 from xpsample.sampling import progress as progress_bars
 from xpsample.zoo import data
 
@@ -55,6 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--release", action="store_true", help="run every test, and those that only a release needs")
     parser.addoption("--rest", action="store_true", help="run the tests that --full adds, and no others")
     parser.addoption("--few", type=int, help="the first case of so many tests of each file: a quick look")
+    parser.addoption("--messages", metavar="FILE", help="note which test sees which message (tests/messages.py)")
     parser.addoption("--fuzz", type=int, help="random cases of each kind in the slow tests (50; with --release 200)")
 
 
@@ -197,6 +200,26 @@ def _missing_of(item: pytest.Item) -> str | None:
     return None
 
 
+def _note_messages(path: str) -> None:
+    """With ``--messages`` errors, warnings and findings are noted as they are made, each once."""
+    known: set[Message] = set()
+
+    def noting(make: Callable[..., None]) -> Callable[..., None]:
+        def note(self: Any, *args: Any, **kwargs: Any) -> None:
+            test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("[")[0].partition(" ")[0]
+            for message in set(raised_here()) - known if test else ():
+                known.add(message)
+                with Path(path).open("a", encoding="utf-8") as file:
+                    file.write("\t".join((*message, test)) + "\n")
+            make(self, *args, **kwargs)
+
+        return note
+
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
+    for kind in [*kinds, Finding]:
+        kind.__init__ = noting(kind.__init__)  # type: ignore[misc]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Set the environment of the session's workers, and of the children that their tests start.
 
@@ -204,6 +227,8 @@ def pytest_configure(config: pytest.Config) -> None:
     and take many times as long. What JAX compiles is shared, for the time of the session or, where
     JAX_COMPILATION_CACHE_DIR names a folder, for longer.
     """
+    if path := config.getoption("--messages"):
+        _note_messages(path)
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # as in the background of a shell; tests send Ctrl-C to themselves

@@ -176,7 +176,7 @@ def test_every_kernel_says_whether_its_scores_are_estimates():
 )
 def test_a_score_whose_mean_is_far_from_0_is_refused(target):
     trace = run(target, xps.MALA(0.4), x0=np.abs(X0) / 3, draws=500)
-    with pytest.raises(TraceError, match="standard errors from 0. Set burn_in"):
+    with pytest.raises(TraceError, match=r"standard errors from 0\. Set burn_in"):
         xps.expectation(trace, lambda x: x)
 
 
