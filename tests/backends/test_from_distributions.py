@@ -122,5 +122,5 @@ def transformed():
 
 @pytest.mark.parametrize("prior", transformed(), ids=lambda prior: type(prior).__name__)
 def test_supports_that_torch_does_not_know_are_refused(prior):
-    with pytest.raises(CapabilityError, match="x are, since a transform"):
+    with pytest.raises(CapabilityError, match="x is unknown, since a transform"):
         from_distributions.model(x=prior)

@@ -144,7 +144,7 @@ def refused():
         (optimised, r"p is a pyro\.param"),
         (observed, "no latent site"),
         (option, "cannot be called 'data'"),
-        (squared, "where the values of late are"),
+        (squared, "the support of late is unknown"),
     ]
 
 

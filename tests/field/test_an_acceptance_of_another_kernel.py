@@ -53,7 +53,7 @@ WALK, LANGEVIN, NICOLSON = RandomWalk(0.5), LangevinProposal(0.15), CrankNicolso
 )
 def test_another_kernel_or_another_step_is_refused_before_the_first_step(proposal, kernel):
     target, x0 = learned(proposal), np.zeros((4, 2))
-    with pytest.raises(CapabilityError, match=r"Learned, is the probability to accept a move of .*direct=False"):
+    with pytest.raises(CapabilityError, match=r"Learned is the acceptance of .*direct=False"):
         run(target, kernel, x0)
     with pytest.raises(CapabilityError, match="direct=False"):
         next(xps.steps(target, kernel, x0, seed=1))

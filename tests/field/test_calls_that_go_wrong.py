@@ -119,7 +119,7 @@ def test_a_check_of_a_score_that_nothing_uses():
 
 
 def test_a_lifted_function_where_none_is_taken():
-    with pytest.raises(LogDensityError, match="here it is called with a tuple: write the function for all chains"):
+    with pytest.raises(LogDensityError, match=r"not a tuple\. Write the function for all chains"):
         xps.batched(normal)((X0,))
     for wrong in ("ValueError", (ValueError, int), 3):
         with pytest.raises(HyperparameterError, match="rejects must be a class of exceptions, such as ValueError"):
