@@ -109,13 +109,13 @@ def test_what_has_no_score_of_mean_zero_is_refused_by_name():
     one_hot = xps.Target(lambda x: x @ np.ones(3), lambda x: np.ones(3) + 0 * x, space=xps.OneHot(3))
     tours = xps.Target(lambda x: -np.sum(x, axis=-1), lambda x: 0.0 * x - 1, space=xps.Permutations())
     eye, order = np.eye(3), np.tile(np.arange(3), (4, 1))
-    with pytest.raises(CapabilityError, match=r"Ratio has one discrete score .*on OneHot .*Untilted"):
+    with pytest.raises(CapabilityError, match=r"Ratio has one discrete score .*of OneHot\. .*Untilted"):
         xps.sample(one_hot, xps.SRMC(xps.GWG(), 0.3), eye, 5, seed=1, progress=False)
     with pytest.raises(CapabilityError, match=r"the mean of the scores, .* on Permutations .*stay biased"):
         xps.sample(tours, xps.SRMC(xps.TwoOpt(), 0.3), order, 5, seed=1, progress=False)
     by_name = xps.Model(lambda p: -(p.x**2) - p.k[..., 0], k=xps.Permutations(3), x=xps.Real())
     blocks, x0 = xps.Blocks({"k": xps.Swap(), "x": xps.RWM(1.0)}), by_name.start(like=np.zeros(0), chains=4, seed=0)
-    with pytest.raises(CapabilityError, match=r"Ratio has one discrete score .*on Permutations .*Untilted"):
+    with pytest.raises(CapabilityError, match=r"Ratio has one discrete score .*of Permutations\. .*Untilted"):
         xps.sample(by_name, xps.SRMC(blocks, 0.3), x0, 5, seed=1, progress=False)
     with pytest.raises(CapabilityError, match=r"SRMC cannot go around DULA, .*with Ratio\(\) only an accept step"):
         xps.SRMC(xps.DULA(0.5), 0.3)

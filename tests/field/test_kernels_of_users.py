@@ -69,7 +69,7 @@ class Unnamed(Counting):
 
 
 def test_a_state_that_cannot_be_moved_is_named():
-    with pytest.raises(HyperparameterError, match="InnerState has neither a field point, nor a field base"):
+    with pytest.raises(HyperparameterError, match="InnerState has no field point or base"):
         xps.sample(NORMAL, xps.ParallelTempering(Unnamed(xps.RWM(1.0)), (1.0, 0.3)), np.zeros((4, 2)), 10, seed=1)
 
 

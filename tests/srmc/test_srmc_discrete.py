@@ -174,7 +174,7 @@ def test_the_history_averages_what_the_tilt_is_made_of(base, tilt, feature):
 
 def test_ratio_needs_one_coordinate_for_each_variable():
     problem = PROBLEMS["one-hot"]
-    with pytest.raises(CapabilityError, match=r"on OneHot SRMC has no tilt.*Untilted"):
+    with pytest.raises(CapabilityError, match=r"each coordinate of OneHot.*Untilted"):
         sample(problem.target, SRMC(GWG(), 0.5, tilt=Ratio()), problem.states, 1, seed=1)
 
 

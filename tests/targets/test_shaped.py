@@ -239,7 +239,7 @@ def test_positions_of_another_shape(library, shape):
 
 def test_a_score_of_another_shape(library):
     target = xps.Target(None, score=lambda x: flat_of(-x), space=SPACE)
-    with pytest.raises(LogDensityError, match="the score must be batched"):
+    with pytest.raises(LogDensityError, match="the score must have shape"):
         xps.sample(target, xps.ULA(0.1), library.array(X0), 1, **SILENT)
 
 

@@ -130,7 +130,7 @@ def test_differences_that_are_not_those_of_the_density_are_refused(library):
     run(lambda x, i: (-0.6 * x[..., i])[..., None])
     with pytest.raises(LogDensityError, match=r"differences_at\(x, 2\) is 0.6 at index \(0, 0\).*changes by -0.6"):
         run(lambda x, i: (0.6 * x[..., i])[..., None])
-    with pytest.raises(LogDensityError, match="differences_at must be batched"):
+    with pytest.raises(LogDensityError, match="differences_at must have shape"):
         run(lambda x, i: -0.6 * x[..., i])
 
 
