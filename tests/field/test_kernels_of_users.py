@@ -105,5 +105,5 @@ def test_a_log_ratio_of_another_shape_is_refused():
 def test_a_step_that_changes_the_dtype_is_refused():
     x0 = np.zeros((4, 2), dtype=np.float32)
     assert xps.sample(NORMAL, Walk(0.5), x0, 10, seed=1, progress=False).draws.dtype == np.float32
-    with pytest.raises(FunctionError, match="a step of the kernel made float64 positions of float32 ones"):
+    with pytest.raises(FunctionError, match="a step of the kernel changed the positions from float32 to float64"):
         xps.sample(NORMAL, Walk(0.5, rooted=True), x0, 10, seed=1)
