@@ -21,7 +21,7 @@ TILTS = "tilts"
 """Name of the family among the data sets."""
 RATE, DRAWS, FALL = 0.01, 5, 0.9
 BLOBS = Problem("blobs", CENTRES, 0.25, np.zeros(3), Reward((0.0, 0.0), 1.0, False), 0.0)
-"""The density of the blobs before they are standardised; its reward is not used."""
+"""The density of the blobs before they are standardized; its reward is not used."""
 COLUMNS = columns(
     "beta g | method | start .3f | model .3f | optimum .3f | particles .3f | to_90 g to 90 % | above .5f | above_sd .5f"
     " sd | above_most .5f most | gap .4f"
