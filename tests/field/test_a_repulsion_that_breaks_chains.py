@@ -57,6 +57,15 @@ def test_a_tilt_that_is_too_strong_is_told_first_and_once(recorders):
     assert [finding.kind for finding in findings].count("tilt") == 1
 
 
+@pytest.mark.slow
+def test_the_advice_on_a_tuned_alpha_names_a_smaller_one():
+    """`LowestError` bounds each coordinate, the finding their sum: too large for a slow walk in 300 dimensions."""
+    x0 = np.random.default_rng(0).normal(size=(4, 300))
+    trace = run(xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x), xps.SRMC(xps.RWM()), x0, 300)
+    found = trace.diagnose()[0]
+    assert found.kind == "tilt" and f"if it was tuned, set less than {trace.kernel.alpha:.2g}" in found.advice
+
+
 def test_a_tilt_inside_another_kernel_is_told_too():
     """As a warning, without a recorder."""
     x0 = bend(np.random.default_rng(0).normal(size=(64, 2)))

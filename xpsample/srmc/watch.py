@@ -70,9 +70,9 @@ def judge(
             f"{np.max(exponent):.3g} on average and above {limit:g} in {np.max(above):.0%} of the steps at worst"
         )
         advice = (
-            "do not set alpha, or set a smaller one, alpha=Adaptive(...), smaller first steps of the history "
-            "(schedule=Stable(...), a larger offset or smaller scale), or tilt=Untilted() over a kernel that accepts "
-            "or rejects. The steps of the burn-in count"
+            f"do not set alpha, or, if it was tuned, set less than {np.max(alpha):.2g}. Or use alpha=Adaptive(...), "
+            "smaller first steps of the history (schedule=Stable(...), a larger offset or smaller scale), or "
+            "tilt=Untilted() over a kernel that accepts or rejects. The steps of the burn-in count"
         )
         found.append(Finding("tilt", what, strong, advice))
     stuck = int(np.sum(~(accepted >= least_acceptance) & (alpha > 0)))
