@@ -268,8 +268,8 @@ def _check_concrete(array: Array, now: bool = False) -> None:
     """Raise BackendError for arrays that hold no numbers (any more), or, with `now`, where results would hold none."""
     if isinstance(array, jax.core.Tracer) or (now and _traced(jnp.zeros(()))):
         raise BackendError(
-            "arrays hold no numbers inside of jit, vmap and grad. Call sample and prepare outside, with a leading axis "
-            "in place of vmap; in a custom loop, use bound.with_data(data) inside"
+            "arrays inside jit, vmap and grad hold no numbers. Call sample and prepare outside, with a leading axis "
+            "in place of vmap; in a custom loop, use bound.with_data(data) inside."
         )
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise BackendError(f"an array of {array.dtype} holds no numbers. Pass an array of float32 or float64.")
