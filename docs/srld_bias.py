@@ -135,7 +135,7 @@ def balanced() -> None:
 def targets() -> None:
     """SRLD over a tuned ULA on four targets: the variance over the target's."""
     strengths = [0.0, 1.0, 3.0, 10.0]
-    row("target", *(f"alpha = {a:g}" for a in strengths), "`Balanced`, left out")
+    row("target", *(f"alpha = {a:g}" for a in strengths), "`Balanced` (alpha unset)")
     row(*["---"] * 6)
     chosen = (
         "normal, 10 dimensions",

@@ -45,7 +45,7 @@ def test_chains_below_a_gap(levels, late):
 def test_the_finding_says_which_chains_and_how_far():
     found = judge_arrival(rows(35, -5, 36, -4.5))
     assert found.kind == "behind" and found.value == pytest.approx(40.5, abs=1)
-    assert "2 chains were up to 4" in str(found) and "(chains 1, 3): not arrived, or in another mode" in str(found)
+    assert "2 chains were up to 4" in str(found) and "(chains 1, 3): not converged, or in another mode" in str(found)
     assert "a chain was 40 below the others" in str(judge_arrival(rows(0, -40)))
 
 

@@ -108,7 +108,7 @@ def test_total_variation_of_two_pixels(g):
 def test_chains_that_have_not_mixed_say_so():
     target = xps.Target(None, score=lambda x: 2.0 - x)
     kernel = MYULA(1e-4, regularizer=L1(), smoothing=0.05)
-    with pytest.warns(ConvergenceWarning, match="R-hat above"):
+    with pytest.warns(ConvergenceWarning, match="R-hat is"):
         xps.sample(target, kernel, np.array([[-50.0], [50.0]]), 500, seed=1)
 
 

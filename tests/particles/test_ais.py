@@ -164,10 +164,10 @@ def test_an_annealing_goes_on_from_a_checkpoint(tmp_path):
 
 
 SHORT = [
-    (AIS(RWM(1.0), BETAS), 4, 8, "at beta 0.5 on the way to 1: .* make 4 more steps"),
-    (TemperedSMC(RWM(1.0), BETAS, moves=1), 7, 8, "at beta 0.875 .* make 1 more step, by"),
+    (AIS(RWM(1.0), BETAS), 4, 8, "at beta 0.5, before 1, .* make 4 more steps"),
+    (TemperedSMC(RWM(1.0), BETAS, moves=1), 7, 8, "at beta 0.875, .* make 1 more step; increase"),
     (TemperedSMC(RWM(0.2), ess=0.5, moves=1), 1, 30, "at beta 0.* make more steps"),
-    (Annealed(ULA(0.0001), (4.0, 2.0, 1.0, 1.0), 2), 2, 3, "at noise level 2 on the way to 1: .* make 2 more steps"),
+    (Annealed(ULA(0.0001), (4.0, 2.0, 1.0, 1.0), 2), 2, 3, "at noise level 2, before 1, .* make 2 more steps"),
 ]
 
 

@@ -44,7 +44,7 @@ def test_every_group_has_to_have_enough():
 
 def test_a_run_that_never_has_enough_makes_all_draws_and_says_so():
     with pytest.warns(
-        ConvergenceWarning, match=r"ended with 1500 draws before they had the requested ESS 1e\+06 \(it was \d+"
+        ConvergenceWarning, match=r"ended with 1500 draws before it reached the requested ESS 1e\+06 \(it was \d+"
     ):
         trace = run(1500, until=xps.Until(ess=1e6))
     assert trace.draws.shape[0] == 1500

@@ -73,9 +73,7 @@ def test_chains_that_stay_behind_are_told_when_the_warm_up_ends():
     (finding,) = [finding for finding in trace.diagnose() if finding.kind == "behind"]
     # The mean of 383 log densities of a Gaussian (2), whose sd is 1, is within 1 of the other's but for one run in 1e9.
     assert finding.value == pytest.approx(40, abs=1.5)
-    assert str(finding).startswith("in log density, 3 chains were up to 4") and "(chains 1, 3, 4): not arr" in str(
-        finding
-    )
+    assert str(finding).startswith("3 chains were up to 4") and "(chains 1, 3, 4): not conv" in str(finding)
     assert all("'behind', above" in f.advice for f in trace.diagnose()[1:] if f.kind in ("rhat", "modes", "ess_bulk"))
 
 
@@ -125,7 +123,8 @@ def test_a_stuck_chain_continues_from_the_position_of_another_one(depth):
     # 400 draws that are nearly independent: a standard error of 0.035, of which this is 7.
     np.testing.assert_allclose(np.std(trace.draws, axis=(0, 1)), 1.0, atol=0.25)
     (finding,) = [finding for finding in trace.diagnose() if finding.kind == "restart"]
-    assert finding.value == pytest.approx(depth, rel=0.02) and "began again where another one was (ch" in str(finding)
+    assert finding.value == pytest.approx(depth, rel=0.02)
+    assert "restarted from the position of another one (ch" in str(finding)
 
 
 def test_a_stuck_chain_is_told_if_the_length_of_the_warm_up_is_given():

@@ -119,5 +119,5 @@ def test_a_past_on_the_left_pushes_to_the_right():
 def test_a_past_where_the_target_has_no_score_is_reported():
     target = Target(lambda x: np.sum(np.log(x), axis=-1), score=lambda x: np.where(x > 0, 1 / x, np.nan))
     kernel = SRLD(ULA(1e-4), 1.0, Thinned(2, 100), RBF(1.0), past=np.asarray([[1.0], [-1.0]]))
-    with pytest.warns(DivergenceWarning, match="frozen where they left the finite numbers"):
+    with pytest.warns(DivergenceWarning, match="frozen by a non-finite value"):
         sample(target, kernel, np.ones((2, 1)), 30, seed=1)

@@ -38,7 +38,7 @@ def test_figures_are_those_of_the_draws(library):
 
 def test_a_bad_run_without_draws_says_so():
     kernel = xps.RWM(np.array([[1.5], [0.02]]))  # a group that mixes and one that does not
-    with pytest.warns(ConvergenceWarning, match=r"R-hat above 1\.01, .* in x\[\d\].*, group 1"):
+    with pytest.warns(ConvergenceWarning, match=r"R-hat is .* \(limit 1\.01\) in x\[\d\].*, group 1"):
         trace = run(3000, x0=np.stack([STARTS, 3 * STARTS]), kernel=kernel)
     kinds = {finding.kind: finding for finding in trace.diagnose()}
     assert kinds["ess_bulk"].groups == kinds["rhat"].groups == ((1,),) and "ess_tail" not in kinds
@@ -58,7 +58,7 @@ def test_batches_that_are_too_short_say_so(x0):
     kinds = {finding.kind: finding for finding in trace.diagnose()}
     assert kinds["batches"].value > 1.9 and kinds["batches"].coordinates
     assert "ESS 400 (not known)" in kinds["until"].what
-    assert any("give BatchMeans a larger size, 2" in text for text in trace.summary().warnings)
+    assert any("set the size of BatchMeans to 2" in text for text in trace.summary().warnings)
     assert "batches" not in {f.kind for f in run(20_000, x0, recorders=(xps.Moments(), xps.BatchMeans(100))).diagnose()}
 
 

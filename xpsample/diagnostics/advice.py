@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 ACROSS = (
-    "moves of one variable at a time, or of few, may not cross: use ParallelTempering or HiSS around the kernel, or "
+    "moves of one or few variables may not cross between modes: wrap the kernel in ParallelTempering or HiSS, or use "
     "one Categorical variable in place of variables that must agree"
 )
 
@@ -72,13 +72,11 @@ class Advice(NamedTuple):
         if self.discrete:
             return f"run longer; if they still differ, {ACROSS}"
         if len(self.blocks) > 1:
-            return (
-                "blocks that are correlated hold each other up: move their parameters in one block, or run much longer"
-            )
+            return "correlated blocks slow each other down: move their parameters in one block, or run much longer"
         if self.step is not None and not self.unset:
             return (
-                "unset step size and metric to have them tuned, use a kernel that moves further, such as HMC, or "
-                "a metric that fits; or run much longer"
+                "leave the step size and the metric unset so that they are tuned, use a metric that fits or a kernel "
+                "that moves further, such as HMC, or run much longer"
             )
         return f"{self.metrics}, use a kernel that moves further, such as NUTS, or run much longer"
 
@@ -86,7 +84,7 @@ class Advice(NamedTuple):
     def metrics(self) -> str:
         """For coordinates that are narrowly correlated."""
         if self.dense:
-            return "the metric is dense already: use other parameters"
+            return "the metric is dense already: use another parametrization"
         own = "HMC(mass=DenseMetric())" if self.metric is None else f"{self.kernel}({self.metric}=DenseMetric())"
         return f"use a dense metric, such as {own}"
 
@@ -95,8 +93,10 @@ class Advice(NamedTuple):
         own = [next((i for i, block in enumerate(self.blocks) if n.split("[")[0] in block), 0) for n in names]
         if len(set(own)) > 1:
             both = ", ".join(repr(name) for i in dict.fromkeys(own) for name in self.blocks[i])
-            return f"their blocks move one after the other: move both in one block, ({both}), or sum a discrete one out"
-        return ACROSS if self.discrete else f"{self.metrics}, or other parameters"
+            return f"their blocks move one after the other: move both in one block, ({both}), or sum out a discrete one"
+        if self.discrete:
+            return ACROSS
+        return self.metrics if self.dense else f"{self.metrics}, or another parametrization"
 
 
 OF_HMC = Advice()

@@ -79,25 +79,27 @@ def judge_modes(
     low, high = np.mean(ordered[:below, first]), np.nanmean(ordered[below:, first])
     if one_mode:
         what = (
-            f"chains are {apart[first]:.3g} of their sds apart in one mode: the log density does not fall between them,"
+            f"chains mix slowly in one mode: they are {apart[first]:.3g} standard deviations apart (limit {APART:g}), "
+            "but the log density does not fall between them,"
         )
         return of_columns("slow", what, float(apart[first]), advice.further, columns, at)
     pair = None if advice.discrete else _swapped(columns, known, spread, at)
     if pair is not None:
         return of_columns(
             "labels",
-            f"chains have swapped {columns[pair[0]][1]} and {columns[pair[1]][1]}, which are near {low:.3g} and "
-            f"{high:.3g} the one or the other way round,",
+            f"chains have swapped {columns[pair[0]][1]} and {columns[pair[1]][1]}: one is near {low:.3g} and the other "
+            f"near {high:.3g}, in either order,",
             float(apart[first]),
-            "labels without meaning, such as of a mixture's components: set an order, such as by the "
-            "space Ordered(n), or look only at what no order changes",
+            "labels such as those of mixture components have no meaning. Set an order, such as with the space "
+            "Ordered(n), or use only quantities that do not depend on it",
             columns,
             at,
         )
-    distance = f"{apart[first]:.3g} of their sds apart," if np.isfinite(apart[first]) else "and never leave them,"
+    far = np.isfinite(apart[first])
+    distance = f"{apart[first]:.3g} standard deviations apart (limit {APART:g})," if far else "and never leave them,"
     return of_columns(
         "modes",
-        f"chains stay in different places, {below} near {low:.3g} and {int(count[first]) - below} near {high:.3g}, "
+        f"chains stay in different modes, {below} near {low:.3g} and {int(count[first]) - below} near {high:.3g}, "
         f"{distance}",
         float(apart[first]),
         ACROSS if advice.discrete else MODES,
@@ -107,8 +109,8 @@ def judge_modes(
 
 
 MODES = (
-    "modes that do not mix, whose weights the draws do not show: try ParallelTempering, or start all chains in the "
-    "mode that is meant"
+    "the modes do not mix, so the draws do not show their weights. Use ParallelTempering, or start all chains in the "
+    "intended mode"
 )
 
 
@@ -161,7 +163,7 @@ def judge_crossings(
         if visits < min(2, len(above)) or few < FEWEST_SPLIT:
             continue
         places = f"{unit * (low[k] + values[0]):.3g} and {unit * (high[k] + values[0]):.3g}"
-        what = f"draws lie in two places, near {places}, between which chains seldom cross,"
+        what = f"chains seldom cross between two modes, near {places},"
         return of_columns("modes", what, float(gap / within), MODES, columns, np.asarray([i]))
     return None
 
@@ -193,7 +195,10 @@ def judge_walk(
 
     `high` says that nearly all steps are accepted.
     """
-    what = "chains walk slowly: from one quarter of the run to the next they move by {worst:.2g} of their sds,"
+    what = (
+        "chains move slowly: from one quarter of the run to the next they drift by {worst:.2g} standard deviations "
+        f"(limit {DRIFT})"
+    )
     far = f"use larger steps; or {advice.further}" if high and not advice.unset else advice.further
     return of_worst("slow", what, far, columns, walks, ratio)
 
@@ -222,7 +227,7 @@ def judge_correlation(columns: Sequence[Column], draws: np.ndarray, at: np.ndarr
         return None
     return of_columns(
         "correlated",
-        f"a narrow correlation of {worst:.6g} holds the chains up",
+        f"a correlation of {worst:.6g} (limit {CORRELATED} in absolute value) slows the chains down",
         worst,
         advice.together([columns[chosen[i]][1] for i in (first, other)]),
         columns,
@@ -238,8 +243,11 @@ def judge_growth(columns: Sequence[Column], draws: np.ndarray, advice: Advice = 
     first, second, third, last = (spread(draws[i * n : (i + 1) * n]) for i in range(4))
     with np.errstate(all="ignore"):
         growth = np.where((first < second) & (second < third) & (third < last), last / first, 0.0)
-    what = "chains that grow, by a factor of {worst:.3g} from the first to the last quarter of the run,"
-    fix = f"the steps do not keep the target: {advice.smaller}, or a kernel that accepts and rejects"
+    what = (
+        "the spread of the chains grows by a factor of {worst:.3g} from the first to the last quarter of the run "
+        f"(limit {GROWTH:g})"
+    )
+    fix = f"the steps do not leave the target invariant; {advice.smaller}, or a kernel that accepts or rejects"
     return of_worst("growth", what, fix, columns, growth > GROWTH, growth)
 
 
@@ -274,16 +282,18 @@ def judge_start(
                 far[wanted[at]] = np.where(AGAIN * again < out[at], out[at], far[wanted[at]])
             size *= 2
     far = np.where(np.isfinite(far), far, 0.0)
-    kind, advice = "transient", "the way in counts as draws: set burn_in"
+    kind, advice = "transient", "set burn_in, so that the transient phase does not count as draws"
     if tilted:
         kind, advice = (
             "tilt",
             (
-                "the tilt may be too strong in the first steps of the history: set a smaller alpha, a schedule with a "
-                "larger offset, more burn_in, or nearer starts"
+                "the tilt may be too strong in the first steps of the history. Use a smaller alpha, a schedule with a "
+                "larger offset, more burn_in, or closer initial positions"
             ),
         )
-    what = "draws that begin far out, {worst:.3g} times as far as nearly all later ones,"
+    what = (
+        f"the first draws are {{worst:.3g}} times as far from the center as nearly all later ones (limit {FAR_OUT:g})"
+    )
     return of_worst(kind, what, advice, columns, far > FAR_OUT, far)
 
 
@@ -308,9 +318,10 @@ def judge_settling(columns: Sequence[Column], draws: np.ndarray) -> Finding | No
         badness, of_group = (np.abs(np.sum(a, axis=0)) / np.sqrt(np.sum(a**2, axis=0)) for a in (change, together))
     settles = np.fmax(badness, of_group) > np.sqrt(2 * np.log(4 * len(badness) / SETTLING))
     size = np.mean(change, axis=0)
-    kind, advice = "transient", "set a longer warm-up, or burn_in"
+    kind, advice = "transient", "use a longer warm-up, or set burn_in"
     what = (
-        "chains are not settled: from the first to the last quarter of the draws their mean distance from the median "
+        "chains have not converged: from the first to the last quarter of the draws, their mean distance from the "
+        "median "
         "changes by {by:+.0%}"
     )
     return of_worst(kind, what, advice, columns, settles, badness, by=-size)

@@ -156,38 +156,45 @@ def judge_figures(
     bulk, tail, rhat = found
     with np.errstate(invalid="ignore"):
         still = np.isfinite(sd) & np.isnan(bulk) & (not (advice.discrete or still_by_chance))
-        mix = "run longer, or try another kernel or a preconditioner"
+        mix = "run longer, or use another kernel or a preconditioner"
         mix = advice.further if advice.discrete or len(advice.blocks) > 1 else mix
         cases = [
-            ("not_finite", ~np.isfinite(sd), sd, "draws that are not finite", advice.smaller),
-            ("constant", still, sd, "no chain moves", f"{advice.smaller}, unless the coordinate is fixed"),
+            ("not_finite", ~np.isfinite(sd), sd, "draws are not finite", advice.smaller),
+            (
+                "constant",
+                still,
+                sd,
+                "no chain moves",
+                f"{advice.smaller}. If the coordinate is fixed on purpose, ignore this",
+            ),
             (
                 "rhat",
                 rhat > LARGEST_RHAT,
                 -rhat,
-                f"R-hat above {LARGEST_RHAT}, {{worst:.4g}} at worst,",
-                f"the chains have not mixed: {mix}",
+                f"R-hat is {{worst:.4g}} at worst (limit {LARGEST_RHAT})",
+                f"the chains have not mixed; {mix}",
             ),
             (
                 "ess_bulk",
                 bulk < least,
                 bulk,
-                f"ess_bulk below {least}, {{worst:.0f}} at worst,",
-                "the mean is uncertain: run longer",
+                f"ess_bulk is {{worst:.0f}} at worst (minimum {least})",
+                "the mean is uncertain; run longer",
             ),
             (
                 "ess_tail",
                 tail < least,
                 tail,
-                f"ess_tail below {least}, {{worst:.0f}} at worst,",
-                "the spread is uncertain: run longer",
+                f"ess_tail is {{worst:.0f}} at worst (minimum {least})",
+                "the spread is uncertain; run longer",
             ),
             (
                 "resonance",
                 (bulk > total) & (tail < 0.1 * bulk),
                 tail / bulk,
-                f"ess_bulk above the {total} draws and ess_tail below a tenth of it",
-                f"the chains swing from side to side and the spread may be wrong: {advice.less_regular}",
+                f"chains swing from side to side: ess_bulk exceeds the {total} draws, but ess_tail is below a tenth of "
+                "ess_bulk,",
+                f"the spread may be wrong; {advice.less_regular}",
             ),
         ]
     findings = []
@@ -209,14 +216,14 @@ def judge_batches(columns: Sequence[Column], ess: np.ndarray, total: int, size: 
         times = np.nan_to_num(total / ess, posinf=0.0)
     short = SHORTEST_BATCH * times > size
     needed = math.ceil(2 * SHORTEST_BATCH * float(np.max(times, where=short, initial=0.0)))
-    what = f"batches of about {size} draws are too short for draws that are correlated over {{worst:.3g}} or more"
-    advice = f"the standard error is too small and the ESS too large: give BatchMeans a larger size, {needed} or more"
+    what = f"batches of about {size} draws are too short for an autocorrelation time of {{worst:.3g}} draws or more"
+    advice = f"the standard error is too small and the ESS too large; set the size of BatchMeans to {needed} or more"
     return of_worst("batches", what, advice, columns, short, times)
 
 
 def few_draws(draws: int) -> Finding:
     """Finding that there are too few draws to judge."""
-    return Finding("few_draws", f"{draws} draws are too few for an ESS", draws, f"{FEWEST_DRAWS} or more are needed")
+    return Finding("few_draws", f"{draws} draws are too few for an ESS", draws, f"use {FEWEST_DRAWS} or more")
 
 
 # ---- causes ----------------------------------------------------------------------------------------------------------

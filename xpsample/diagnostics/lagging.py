@@ -76,10 +76,10 @@ def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
     some = "a chain was" if len(chains) == 1 else f"{len(chains)} chains were up to"
     return Finding(
         "behind",
-        f"in log density, {some} {below:,.0f} below the others when the warm-up ended",
+        f"{some} {below:,.0f} below the others in log density when the warm-up ended",
         below,
-        "not arrived, or in another mode: set a longer warm-up (warmup=), or start closer; the draws do not show what "
-        "weight another mode has",
+        "not converged, or in another mode, whose weight the draws do not show. Use a longer warm-up (warmup=), or "
+        "start closer",
         chains=tuple(chains),
     )
 
@@ -87,13 +87,14 @@ def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
 def chains_begun_again(distances: np.ndarray) -> Finding:
     """Chains that were stuck below the others by so much, (*chains), and began again where these were."""
     chains, below = tuple(map(tuple, np.argwhere(distances > 0).tolist())), float(np.max(distances))
-    some = "a chain stayed" if len(chains) == 1 else f"{len(chains)} chains stayed up to"
-    others = "another one was" if len(chains) == 1 else "others were"
+    one = len(chains) == 1
+    some = "a chain was stuck" if one else f"{len(chains)} chains were stuck up to"
+    others = "the position of another one" if one else "the positions of others"
     return Finding(
         "restart",
-        f"in log density, {some} {below:,.0f} below the others in the warm-up, and began again where {others}",
+        f"{some} {below:,.0f} below the others in log density in the warm-up, and restarted from {others}",
         below,
-        "nothing is wrong with the draws; starts that are closer to the others avoid it",
+        "the draws are right. To avoid this, start closer to the other chains",
         chains=chains,
     )
 

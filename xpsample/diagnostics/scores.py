@@ -86,11 +86,11 @@ def _where(
         if np.sum(one.disagree) > np.sum(one.agree):
             chain = np.argmax(np.where(one.disagree, np.abs(one.slope - one.predicted), -1))
             wrong.append((names[i], float(one.predicted.flat[chain]), float(one.slope.flat[chain])))
-    said = f", {wrong[0][1]:.3g} where the slope is {wrong[0][2]:.3g}," if wrong else ""
+    said = f": it is {wrong[0][1]:.3g}, but the slope is {wrong[0][2]:.3g}," if wrong else ""
     return Finding(
         "score",
         f"the score is not the gradient of the log density{said}",
         float(len(wrong)),
-        "fix its signs, factors and order, or omit the score; sample(..., check=True) compares both before a run",
+        "fix its signs, factors and order, or omit the score. sample(..., check=True) compares both before a run",
         tuple(name for name, _, _ in wrong),
     )

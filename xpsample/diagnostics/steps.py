@@ -41,7 +41,7 @@ def judge_stuck(moved: np.ndarray, steps: int, optimum: float | None = None, adv
         "stuck",
         f"{count} of {moved.size} chains never moved",
         count,
-        f"no proposal was accepted: {advice.smaller}, or start {way}",
+        f"no proposal was accepted; {advice.smaller}, or start {way}",
         chains=_indices(moved == 0),
     )
 
@@ -63,7 +63,7 @@ def judge_acceptance(
     for far, text, worst in ((low, advice.accepted_more, np.min), (high, larger, np.max)):
         if np.any(far):
             value = float(worst(means[far]))
-            what = f"acceptance probability {value:.3g}, where {optimum:.3g} is best"
+            what = f"acceptance probability {value:.3g} is far from the optimum, {optimum:.3g}"
             groups = tuple(tuple(int(i) for i in group) for group in np.argwhere(far)) if far.ndim else ()
             return Finding("acceptance", what, value, text, groups=groups)
     return None
@@ -75,9 +75,9 @@ def judge_resonance(steps: int, acceptance: np.ndarray) -> Finding | None:
         return None
     return Finding(
         "resonance",
-        f"trajectories of {steps} steps each, which may end where they began, of chains that have not mixed",
+        f"chains have not mixed: trajectories of {steps} steps each may end where they began",
         float(steps),
-        "give HMC a length in place of steps, or leave both out, so that trajectories have different lengths",
+        "set a length of HMC instead of steps, or set neither, so that trajectories have different lengths",
     )
 
 
@@ -88,10 +88,10 @@ def judge_depth(depth: np.ndarray, deepest: int) -> Finding | None:
         return None
     return Finding(
         "depth",
-        f"{share:.0%} of the trajectories of NUTS ended at the greatest depth, {deepest} doublings",
+        f"{share:.0%} of the NUTS trajectories (limit 5%) reached the maximum depth, {deepest} doublings",
         share,
-        "each costs the most and is cut short: rescale the parameters or use mass=DenseMetric(), set a longer "
-        "warm-up, or a larger max_depth",
+        "they cost the most and are cut short. Rescale the parameters, or use mass=DenseMetric(), a longer warm-up or "
+        "a larger max_depth",
     )
 
 
@@ -120,9 +120,9 @@ def judge_energy(energy: np.ndarray) -> Finding | None:
     worst = float(np.min(fraction[low]))
     return Finding(
         "energy",
-        f"E-BFMI below {SMALLEST_BFMI}, {worst:.2g} at worst, of {np.sum(low)} of {low.size} chains",
+        f"E-BFMI is {worst:.2g} at worst (minimum {SMALLEST_BFMI}), and too low in {np.sum(low)} of {low.size} chains",
         worst,
-        "heavy tails or a funnel, which fresh momenta do not cross: reparametrise the model",
+        "new momenta do not carry chains across heavy tails or a funnel. Reparametrize the model",
         chains=_indices(low),
     )
 
@@ -141,10 +141,10 @@ def judge_divergences(diverged: np.ndarray, steps: int, region: str = "", advice
     return Finding(
         "divergences",
         f"{count} of {steps * diverged.size} steps diverged, in {chains} of {diverged.size} chains{region} "
-        "(non-finite proposals, energy errors, or chains frozen where they left the finite numbers)",
+        "(non-finite proposals, energy errors, or chains frozen by a non-finite value)",
         count,
-        f"{advice.smaller}, or constrained=True of the target or model where a log density of -inf is meant; "
-        "trace.run_statistics.diverged has the counts",
+        f"{advice.smaller}. If a log density of -inf is intended, set constrained=True in the target or model. The "
+        "counts are in trace.run_statistics.diverged",
         chains=_indices(diverged > 0),
     )
 

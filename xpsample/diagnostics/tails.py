@@ -61,9 +61,12 @@ def judge_tails(columns: Sequence[Column], draws: np.ndarray) -> Finding | None:
             error = max(0.5, 1 + k) / math.sqrt(entered)
             if k - sds * error > sure[i]:
                 index[i], sure[i] = k, k - sds * error
-    what = "tails as heavy as in a distribution without a variance, with an index of {worst:.2g},"
+    what = (
+        "tails are as heavy as those of a distribution with infinite variance: tail index {worst:.2g} "
+        f"(limit {INFINITE_VARIANCE})"
+    )
     advice = (
-        "the mean and its error are unreliable: use medians and quantiles, a prior with a lighter tail, or the "
+        "the mean and its error are unreliable. Use medians and quantiles, a prior with a lighter tail, or the "
         "logarithm as the parameter"
     )
     return of_worst("tails", what, advice, columns, sure > INFINITE_VARIANCE, index)

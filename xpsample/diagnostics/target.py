@@ -46,20 +46,20 @@ def judge_density_precision(
         sd = max(1.0, float(np.nan_to_num(np.median(sds))))
     spacing, name = float(np.spacing(log_density.dtype.type(size))), log_density.dtype.name
     advice = (
-        "use float64; or subtract a constant from each term inside the sum, so that the log density is near 0; or use "
-        "fewer rows of data at once"
+        "use float64, subtract a constant from each term of the sum so that the log density is near 0, or use fewer "
+        "rows of data at once"
     )
     if computed_in is not None and not spacing > FINE * sd:
         name, eps = computed_in
         spacing = eps * 2.0 ** math.floor(math.log2(max(float(size), np.finfo(np.float64).tiny)))
-        advice = f"the density computes in {name}: remove the cast, or the context, that loses digits (autocast)"
+        advice = f"the density computes in {name}: remove the cast, or the context such as autocast, that loses digits"
     if not spacing > FINE * sd:
         return None
     where = "at the start, " if at_start else ""
     return Finding(
         "precision",
-        f"{where}log densities of size {float(size):.3g}, where numbers of {name} are {spacing:.2g} apart: the ratios "
-        "of densities are rounding",
+        f"{where}log densities of size {float(size):.3g} have too few digits: numbers of {name} are {spacing:.2g} "
+        f"apart there (limit {FINE * sd:.2g}), so ratios of densities are rounding errors",
         spacing / sd,
         advice,
     )
@@ -79,10 +79,10 @@ def judge_position_precision(columns: Sequence[Column], values: np.ndarray, dtyp
         spacing = np.spacing(size.astype(dtype)).astype(np.float64)
         coarse = np.where(known, spacing / sd, 0.0)
     what = (
-        f"positions near {{size:.3g}}, where numbers of {dtype.name} are {{spacing:.2g}} apart, with a standard "
-        "deviation of {sd:.2g},"
+        f"positions near {{size:.3g}} have too few digits: numbers of {dtype.name} are {{spacing:.2g}} apart there "
+        f"(limit {FINE:.0%} of the standard deviation, {{sd:.2g}})"
     )
-    advice = "use float64, or sample the difference from a constant"
+    advice = "use float64, or subtract a constant and sample the difference"
     found = {"size": size, "spacing": spacing, "sd": sd}
     return of_worst("precision", what, advice, columns, coarse > FINE, coarse, **found)
 
@@ -104,10 +104,13 @@ def judge_underflow(
         return None
     share = np.mean(small, axis=(0, 1))
     share = share + np.where(share > 0, np.mean(values == 0, axis=(0, 1)), 0.0)
-    what = f"{{worst:.2g}} of the draws are below {limit:.2g}, close to the smallest numbers of {dtype.name},"
+    what = (
+        f"values underflow: a share of {{worst:.2g}} of the draws (limit {PILED_UP}) is below {limit:.2g}, close to "
+        f"the smallest numbers of {dtype.name},"
+    )
     advice = (
-        "the target has mass where values underflow, and the chains cannot go there: make the logarithm the parameter "
-        "and write the density in that, use a prior with less mass at 0, or use float64"
+        "the target has mass there that chains cannot reach. Make the logarithm the parameter and write the density in "
+        "it, use a prior with less mass at 0, or use float64"
     )
     return of_worst("underflow", what, advice, columns, share > PILED_UP, share)
 
@@ -123,20 +126,24 @@ def judge_bound(around: np.ndarray, declared: bool = False) -> Finding | None:
     is `declared` is found only if it is often met.
     """
     outside, unknown = float(np.mean(around == -np.inf)), float(np.mean(np.isnan(around)))
-    better = "sample a parameter that has no bound, as Model(..., x=Positive()) does"
+    better = "use an unbounded parameter, as Model(..., x=Positive()) does"
     if declared:
-        what = f"the log density is -inf at {outside:.0%} of the places around the draws, beyond the bound"
-        advice = f"moves that end there are rejected: {better}"
+        what = (
+            f"the log density is -inf at {outside:.0%} of the points around the draws (limit {OFTEN_BEYOND:.0%}), "
+            "beyond the declared bound"
+        )
+        advice = f"moves that end there are rejected; {better}"
         return Finding("bound", what, outside, advice) if outside >= OFTEN_BEYOND else None
     if max(outside, unknown) < OFTEN_OUTSIDE:
         return None
-    better = f"say so: constrained=True of the target or model, or better {better}"
+    better = f"{better}, or at least set constrained=True in the target or model"
+    around_them = f"of the points around the draws (limit {OFTEN_OUTSIDE:.0%})"
     if outside >= unknown:
-        what = f"the log density is -inf at {outside:.0%} of the places around the draws, and no bound is declared"
-        advice = f"if a hard bound is meant, {better}; otherwise the density underflows there"
+        what = f"the log density is -inf at {outside:.0%} {around_them}, and no bound is declared"
+        advice = f"if a hard bound is intended, {better}; otherwise fix the underflow of the density there"
         return Finding("bound", what, outside, advice)
-    what = f"the log density is nan, or fails, at {unknown:.0%} of the places around the draws"
-    return Finding("bound", what, unknown, f"if a hard bound is meant, return -inf beyond it and {better}")
+    what = f"the log density is nan, or fails, at {unknown:.0%} {around_them}"
+    return Finding("bound", what, unknown, f"if a hard bound is intended, return -inf beyond it, and {better}")
 
 
 def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
@@ -156,17 +163,18 @@ def judge_improper(rays: Sequence[np.ndarray]) -> Finding | None:
     if grows > 0.5:
         return Finding(
             "improper",
-            "the log density grows in the tail, in the chains' direction: it has no finite integral",
+            "the log density grows in the tail, in the chains' direction, so the density has no finite integral",
             grows,
-            "check its sign, and that it is the logarithm of a density; no kernel samples this",
+            "check its sign, and that it is the logarithm of a density. No kernel can sample this target",
         )
     if worst > 0.5:
         return Finding(
             "improper",
-            "the log density does not fall in the tail, in the chains' direction: it has no finite integral",
+            "the log density does not fall in the tail, in the chains' direction, so the density has no finite "
+            "integral",
             worst,
             "set a proper prior for every parameter, fix parameters that the data do not inform, or check that the "
-            "function is the logarithm of a density; no kernel samples this",
+            "function is the logarithm of a density. No kernel can sample this target",
         )
     return None
 
@@ -205,7 +213,7 @@ def judge_data_precision(target: BoundTarget, draws: Array) -> Finding | None:
         "precision",
         f"the float32 rounding of data {worst!r} changes log densities by {each[worst]:.2g} between draws",
         each[worst],
-        "pass float64 positions, or subtract a constant from the data (data - data.mean()) before they are rounded",
+        "pass float64 positions, or subtract a constant from the data (data - data.mean()) before rounding them",
     )
 
 

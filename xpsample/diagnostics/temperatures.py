@@ -29,14 +29,17 @@ def judge_ladder(barrier: np.ndarray, round_trips: np.ndarray, steps: int) -> li
         return []
     total, worst = float(barrier[-1]), float(np.max(np.diff(barrier)))
     if worst > MOST_REJECTED:
-        advice = "leave betas out, or give Ladder(...), to have them tuned"
+        advice = "leave betas unset, or pass Ladder(...), so that they are tuned"
         if total > MOST_REJECTED * (rungs - 1):  # the barrier may be far above what so few rungs can show
-            advice = f"use {2 * rungs} rungs or more, such as by Ladder(rungs={2 * rungs})"
-        what = f"neighbors on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst"
+            advice = f"use at least {2 * rungs} rungs, such as Ladder(rungs={2 * rungs})"
+        what = (
+            f"neighbors on the ladder of {rungs} temperatures reject {worst:.0%} of their swaps at worst "
+            f"(limit {MOST_REJECTED:.0%})"
+        )
         found.append(Finding("ladder", what, worst, advice))
     if (trips := float(np.mean(round_trips))) < 1:
-        what = f"{trips:.2g} round trips of a chain between the ends of the ladder in {steps} steps"
-        advice = "modes hardly mix: run longer, use a base kernel that moves further, or a better ladder"
+        what = f"chains made only {trips:.2g} round trips of the ladder on average (minimum 1) in {steps} steps"
+        advice = "modes hardly mix. Run longer, or use a base kernel that moves further or a better ladder"
         found.append(Finding("round_trips", what, trips, advice))
     return found
 
@@ -48,9 +51,9 @@ def judge_annealing(name: str, at: float, end: float, left: int | None = None) -
     """
     if at == end or left == 0:
         return []
-    what = f"the run ended at {name} {at:.3g} on the way to {end:.3g}: nothing that it gives is of the target yet"
+    what = f"the run ended at {name} {at:.3g}, before {end:.3g}, so none of its results refer to the target yet"
     more = "more steps" if left is None else f"{left} more step{'s' * (left != 1)}"
-    return [Finding("annealing", what, at, f"make {more}, by draws or burn_in")]
+    return [Finding("annealing", what, at, f"make {more}; increase draws or burn_in")]
 
 
 WARM = 1.2  # Times as hot as the target: what fewer than some hundred numbers cannot tell from chance
@@ -69,9 +72,10 @@ def judge_heat(heat: np.ndarray, dim: int) -> list[Finding]:
     return [
         Finding(
             "heat",
-            f"momenta are {temperature:.3g} times as hot as the target's, and variances about as much too large",
+            f"momenta are {temperature:.3g} times as hot as the target's, so variances are too large by about "
+            "that factor",
             temperature,
-            "noisy scores heat them by step_size * variance of the noise / (2 friction): set a smaller step size, a "
+            "noisy scores heat them by step_size * variance of the noise / (2 friction). Use a smaller step size, a "
             "larger friction, or larger batches",
         )
     ]
@@ -93,10 +97,10 @@ def judge_langevin(heat: np.ndarray, dim: int) -> list[Finding]:
     return [
         Finding(
             "heat",
-            f"the steps keep chains {1.0 + excess:.3g} times as hot as draws of the target, and variances about as "
-            "much too large",
+            f"unadjusted steps keep chains {1.0 + excess:.3g} times as hot as draws of the target, so variances are "
+            "too large by about that factor",
             1.0 + excess,
-            "set a smaller step size, use larger batches if the scores are noisy, or MALA, which accepts or rejects",
+            "use a smaller step size, larger batches if the scores are noisy, or MALA, which accepts or rejects",
         )
     ]
 
@@ -112,7 +116,10 @@ def judge_rejections(rejected: np.ndarray) -> list[Finding]:
     if not known.size or not np.mean(known) > MOST_UNADJUSTED:
         return []
     share = float(np.mean(known))
-    what = f"an accept step would reject {share:.0%} of the moves, and probabilities are off by about as much"
+    what = (
+        f"an accept step would reject {share:.0%} of the moves (limit {MOST_UNADJUSTED:.0%}), so probabilities are off "
+        "by about as much"
+    )
     return [Finding("heat", what, share, "use a smaller step size, or DMALA, which accepts or rejects")]
 
 
@@ -137,9 +144,9 @@ def judge_particles(x: np.ndarray, score: np.ndarray) -> list[Finding]:
     return [
         Finding(
             "heat",
-            f"particles are {worst:.3g} times as hot as draws of the target{where}: they have not come to rest",
+            f"particles have not come to rest: they are {worst:.3g} times as hot as draws of the target{where}",
             worst,
-            "set a smaller step_size (AdaGrad() scales it by the forces), or, if they have not converged, run more "
+            "use a smaller step_size (AdaGrad() scales it by the forces), or, if they have not converged, run more "
             "steps",
         )
     ]

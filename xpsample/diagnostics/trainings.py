@@ -20,7 +20,7 @@ def judge_training(parameters: Sequence[np.ndarray], x: np.ndarray, loss: float 
     lost = sum(not bool(np.all(np.abs(leaf) <= LARGEST)) for leaf in parameters)
     if lost:
         what = f"the training diverged: {lost} of {len(parameters)} parameters are above {LARGEST:g}, or not finite"
-        advice = "use a smaller learning rate, or Clipped(...) around the optimizer"
+        advice = "use a smaller learning rate, or wrap the optimizer in Clipped(...)"
         return [Finding("training", what, lost, advice)]
     with np.errstate(all="ignore"):
         x = x.astype(np.float64)
@@ -29,21 +29,28 @@ def judge_training(parameters: Sequence[np.ndarray], x: np.ndarray, loss: float 
         distance = np.linalg.norm(x - np.median(x, axis=-2, keepdims=True), axis=-1)
         far = float(np.max(np.max(distance, axis=-1) / np.median(distance, axis=-1)))
     if share > AT_BOUNDS:
-        what = f"the training ran away: {share:.0%} of the coordinates of its particles are at the bounds of the box"
+        what = (
+            f"the training diverged: {share:.0%} of the particles' coordinates are at the bounds of the box "
+            f"(limit {AT_BOUNDS:.0%})"
+        )
         advice = (
-            "the moves leave the density: use a smaller step_size, then a smaller learning rate or a gradient_penalty"
+            "the moves leave the density. Use a smaller step_size; if that is not enough, use a smaller learning rate "
+            "or a gradient_penalty"
         )
         return [Finding("training", what, share, advice)]
-    if not abs(loss) <= NATS + NATS_PER_DIMENSION * x.shape[-1]:
-        what = f"the training ran away: its loss, of data and particles, is {loss:.3g}"
+    if not abs(loss) <= (limit := NATS + NATS_PER_DIMENSION * x.shape[-1]):
+        what = f"the training diverged: its loss, of data and particles, is {loss:.3g} (limit {limit:g} in size)"
         return [
             Finding("training", what, abs(loss), "use a smaller learning rate, or a smaller step_size of the moves")
         ]
     if not far <= FAR:
-        what = f"the training lost particles: one is {far:.3g} times as far from the middle as most"
+        what = (
+            f"the training lost particles: one is {far:.3g} times as far from the center as the median particle "
+            f"(limit {FAR:g})"
+        )
         advice = (
-            "the density of these parameters has no finite integral, or the moves are too long: make the energy grow "
-            "far out, or use a smaller step_size"
+            "the density has no finite integral at these parameters, or the moves are too long. Make the energy grow "
+            "in the tails, or use a smaller step_size"
         )
         return [Finding("training", what, far, advice)]
     return []

@@ -21,7 +21,7 @@ FEWEST_FAMILIES = 10  # Start particles that the weighted ones descend from, in 
 # Fraction of the share of same-family pairs below which a variance is noise; this bound is then reported.
 NOISE_OF_LINEAGES = 1 / 8
 
-MORE = "use more temperatures, moves that go further or more of them, or TemperedSMC, which resamples"
+MORE = "use more temperatures, longer moves or more of them, or TemperedSMC, which resamples"
 
 
 def ess_of(logs: np.ndarray) -> float:
@@ -91,7 +91,7 @@ def judge_weights(logs: np.ndarray) -> list[Finding]:
     if not bad:
         return []
     where = "" if len(rows) == 1 else f" in {len(bad)} of {len(rows)} groups"
-    what = f"weights with an ESS of {min(bad):.3g} of {n}{where}: a few particles stand for all, and no error holds"
+    what = f"a few particles dominate{where}: weights have an ESS of {min(bad):.3g} of {n}, so their errors do not hold"
     return [Finding("weights", what, min(bad), MORE)]
 
 
@@ -102,5 +102,5 @@ def judge_lost(lost: int, runs: int, particles: int) -> Finding:
         "weights",
         f"none of {particles} particles has a positive density under the target{where}: all weights are 0",
         0.0,
-        "more steps do not help. Use an initial distribution that reaches the target's support, or more particles",
+        "use an initial distribution that reaches the target's support, or more particles. More steps do not help",
     )

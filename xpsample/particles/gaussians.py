@@ -133,11 +133,11 @@ class Approximation:
             found.append(
                 Finding(
                     "weights",
-                    f"the k-hat of the start positions' weights is {k:.2g}, above 0.7: the Gaussians of {paths} paths "
-                    "miss some of the target",
+                    f"the Gaussians of {paths} paths miss part of the target: the k-hat of the start positions' "
+                    f"weights is {k:.2g}, above 0.7",
                     k,
-                    "warm up from them as from any start, and do not use the weights or log_normalizer as a result; "
-                    "more paths, or a wider scale for where they begin, may find the rest",
+                    "warm up from these positions as from any others, but do not use the weights or log_normalizer as "
+                    "a result. More paths, or a wider scale of their initial positions, may find the rest",
                 )
             )
         return tuple(found)
@@ -307,10 +307,10 @@ def no_gaussian(left_out: int, paths: int) -> Finding:
     rest = "the start positions are random ones" if left_out == paths else "the other paths found the start positions"
     return Finding(
         "paths",
-        f"{left_out} of {paths} paths of a start method led to no Gaussian, since the log density rises without end or "
-        f"to a bound, or is flat, where they went; {rest}",
+        f"{left_out} of {paths} paths of a start method led to no Gaussian, because along them the log density is "
+        f"flat, or rises without end or to a bound; {rest}",
         float(left_out),
-        "look for a parameter without a prior, or start closer; Pathfinder needs no mode, as Laplace does",
+        "set a prior for every parameter, start closer, or use Pathfinder instead of Laplace, which needs a mode",
     )
 
 

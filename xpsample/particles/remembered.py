@@ -117,8 +117,8 @@ def judge_moves(remembered: Remembered) -> list[Finding]:
     where = "" if len(bad) == 1 else f" in {np.sum(bad)} of {len(bad)} runs"
     size = f"{error:.2g}" if error < 10 else "10 or more"
     what = (
-        f"too few moves at each temperature{where}: particles stay near where they were; log Z has an error of {size}, "
-        f"with moves that forget {best:.2g}, and may be too low, alike in all runs"
+        f"too few moves at each temperature{where}: particles stay near where they were, so log Z has an error of "
+        f"{size} ({best:.2g} with ideal moves), and may be too low, alike in all runs"
     )
-    advice = "double moves= until log Z stops rising, or use steps that go further, or more particles"
+    advice = "double moves= until log Z stops rising, or use longer steps or more particles"
     return [Finding("moves", what, float(error), advice)]

@@ -88,7 +88,7 @@ def judge_warm_up(rows: np.ndarray, pooled: bool) -> Finding | None:
     return Finding(
         "warmup",
         "the chains were still in their transient phase when the warm-up ended: in its last quarter their log "
-        f"density moved by {worst:.2g} of its standard deviations",
+        f"density moved by {worst:.2g} standard deviations",
         worst,
         f"use a longer warm-up, such as warmup={4 * rows.shape[0]}, or start closer",
     )

@@ -144,7 +144,7 @@ class Stopping:
         return [
             Finding(
                 "until",
-                f"the run ended with {rows} draws before they had the requested {asked}",
+                f"the run ended with {rows} draws before it reached the requested {asked}",
                 rows,
                 "allow more draws or more time; with a checkpoint, the same call resumes",
             )

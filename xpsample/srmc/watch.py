@@ -66,27 +66,28 @@ def judge(
     strong = int(np.sum((biased | (above > share) | ~(exponent <= RUNAWAY * limit)) & (alpha > 0)))
     if strong:
         what = (
-            f"the tilt is too strong in {strong} of {count} chains, with alpha |s . theta| of "
-            f"{np.max(exponent):.3g} on average and above {limit:g} in {np.max(above):.0%} of the steps at worst"
+            f"the tilt is too strong in {strong} of {count} chains: at worst, alpha |s . theta| is "
+            f"{np.max(exponent):.3g} on average, and above {limit:g} in {np.max(above):.0%} of the steps"
         )
         advice = (
             f"do not set alpha, or, if it was tuned, set less than {np.max(alpha):.2g}. Or use alpha=Adaptive(...), "
-            "smaller first steps of the history (schedule=Stable(...), a larger offset or smaller scale), or "
-            "tilt=Untilted() over a kernel that accepts or rejects. The steps of the burn-in count"
+            "smaller first steps of the history (schedule=Stable(...), a larger offset or a smaller scale), or "
+            "tilt=Untilted() with a base kernel that accepts or rejects. Steps of the burn-in count, too"
         )
         found.append(Finding("tilt", what, strong, advice))
     stuck = int(np.sum(~(accepted >= least_acceptance) & (alpha > 0)))
     if stuck:
         what = f"the acceptance collapsed in {stuck} of {count} chains, to below {least_acceptance:g} on average"
         advice = (
-            "do not set alpha or set a smaller one, or a smaller step size if the base kernel alone accepts as little"
+            "do not set alpha, or set a smaller one. If the base kernel alone accepts as little, use a smaller step "
+            "size"
         )
         found.append(Finding("tilt_acceptance", what, stuck, advice))
     idle = int(np.sum(at_zero & (gamma == 0) & (alpha > 0)))
     if idle:
-        what = f"nothing repels in {idle} of {count} chains, whose gamma and theta are 0"
+        what = f"nothing repels in {idle} of {count} chains, because their gamma and theta are 0"
         advice = (
-            "a Stable schedule allows no step where the base kernel may be in resonance, so pass it the spectrum, "
+            "pass the spectrum to the Stable schedule, which allows no step where the base kernel may be in resonance, "
             "or change steps or step_size"
         )
         found.append(Finding("tilt_idle", what, idle, advice))
