@@ -60,7 +60,6 @@ QUICK = {
             "of a constant -0.2350",
         ),
         "--data breast-cancer --networks 4 --energy code --energy printed",
-        "data",
         figures="",
     ),
     "hiss-tsp": Quick(

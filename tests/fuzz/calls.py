@@ -181,8 +181,8 @@ def _others(folder: str) -> list[Call]:
         call(
             xps.Integers,
             as_space,
-            low={"whole", "one", "float one", "integers", "whole numbers"},
-            high={"whole", "one", "float one", "integers", "whole numbers"},
+            low={"whole", "one", "float one", "integers", "numbers", "whole numbers"},
+            high={"whole", "one", "float one", "integers", "numbers", "whole numbers"},
         ),
         call(xps.OneHot, as_space, choices=arg(2, {"whole"})),
         # ---- models
@@ -211,7 +211,7 @@ def _others(folder: str) -> list[Call]:
             ),
             first={"zero"},
         ),
-        call(xps.Draws, as_recorder),
+        call(xps.Draws, as_recorder, store=arg(None, {"text"})),
         call(xps.Statistics, as_recorder),
         call(xps.Moments, as_recorder),
         call(xps.BatchMeans, as_recorder),

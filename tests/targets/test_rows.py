@@ -249,6 +249,7 @@ def loader(iterable=False):
         (lambda: Dataset(lambda i: "a"), "rows must hold real numbers"),
         (lambda: None, "every leaf of rows has the rows on its first axis"),
         (lambda: "rows.npy", "rows must be an array; got 'rows.npy'"),
+        (lambda: b"rows.npy", "rows must be an array; got b'rows.npy'"),
     ],
 )
 def test_what_cannot_be_read_by_number_is_refused(rows, message):

@@ -127,8 +127,8 @@ def _by_number(leaf: Any, sets: int) -> bool:
     """Return whether rows are read from a leaf by number, since it is in a file or is no array."""
     if is_array(leaf):
         return isinstance(leaf, np.memmap) and leaf.ndim > 0 and sets == 0
-    if isinstance(leaf, str) or hasattr(leaf, "to_numpy"):
-        return False  # a data frame is indexed by columns
+    if isinstance(leaf, (str, bytes)) or hasattr(leaf, "to_numpy"):
+        return False  # text is no row, and a data frame is indexed by columns
     indexed = hasattr(leaf, "__getitem__") and (hasattr(leaf, "__len__") or hasattr(leaf, "shape"))
     if indexed and sets:
         raise HyperparameterError(f"with sets={sets}, every leaf of rows must be an array; got {given(leaf)}")
