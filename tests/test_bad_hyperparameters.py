@@ -151,7 +151,7 @@ def test_replayed_noise_that_ends_too_early(library):
     noise = {"proposal": library.array(np.zeros((2, 4, 2))), "accept": library.array(np.full((2, 4), 0.5))}
     x0 = library.array(np.zeros((4, 2)))
     with pytest.raises(
-        NoiseError, match=r"Replay holds steps 0 to 2 of noise 'proposal'; steps [12] to 3 were asked for"
+        NoiseError, match=r"Replay holds steps 0 to 2 of noise 'proposal'; steps [12] to 3 were requested"
     ):
         run(x0=x0, seed=xps.Replay(noise))
     assert run(x0=x0, draws=2, seed=xps.Replay(noise)).draws.shape == (2, 4, 2)

@@ -69,9 +69,7 @@ def test_names_start_and_predictions_of_a_hundred_chains(tmp_path):
     trace.save(tmp_path / "trace.npz")
     loaded = xps.load(tmp_path / "trace.npz", like=X)
     assert torch.equal(loaded.map(from_module.predict(make(), X)), found)
-    with pytest.raises(
-        HyperparameterError, match=r"have the parameters \['_0', .*, and \['weight', 'bias'\] are asked for"
-    ):
+    with pytest.raises(HyperparameterError, match=r"have the parameters \['_0', .*; expected \['weight', 'bias'\]"):
         trace.map(from_module.predict(nn.Linear(1, 1), X))
 
 

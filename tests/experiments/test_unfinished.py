@@ -194,7 +194,7 @@ def test_without_resume_an_unfinished_run_is_not_lost(run_it, tmp_path, capsys):
     capsys.readouterr()
     assert run_it(two) == 1
     told = capsys.readouterr()
-    assert "holds a run that was stopped, with 1 row of results: go on with --resume" in told.err and not told.out
+    assert "holds a run that was stopped, with 1 row of results: continue with --resume" in told.err and not told.out
     assert run_it(two, "--resume") == 0
     assert [row["name"] for row in results(tmp_path / "out")] == ["one", "two"]
 

@@ -249,7 +249,7 @@ def test_replay_gives_back_what_it_was_given(library):
         (
             {"proposal": np.zeros((4, 3, 2)), "accept": np.zeros((3, 3))},
             0,
-            r"holds steps 0 to 3 of noise 'accept'; steps 0 to 4 were asked for",
+            r"holds steps 0 to 3 of noise 'accept'; steps 0 to 4 were requested",
         ),
         (
             {"proposal": np.zeros((4, 3, 2)), "accept": np.zeros((4, 3))},

@@ -100,26 +100,26 @@ def hvp(x, v):
 def test_a_density_that_uses_its_memory_again(writable):
     """It is the same for all chains at the start, so that only another position tells."""
     density = reusing(log_density, writable.array(np.zeros(4)))
-    with pytest.raises(LogDensityError, match="the log density came in memory that the next call writes into"):
+    with pytest.raises(LogDensityError, match="the log density is in memory that the next call overwrites"):
         run(Target(density), RWM(1.0), writable.array(X0))
 
 
 def test_a_score_that_uses_its_memory_again(writable):
     target = Target(log_density, score=reusing(score, writable.array(X0)))
-    with pytest.raises(LogDensityError, match="the score came in memory"):
+    with pytest.raises(LogDensityError, match="the score is in memory"):
         run(target, MALA(0.1), writable.array(X0))
 
 
 def test_an_hvp_that_uses_its_memory_again(writable):
     target = Target(log_density, score=score, hvp=reusing(hvp, writable.array(X0)))
-    with pytest.raises(LogDensityError, match="the hvp came in memory"):
+    with pytest.raises(LogDensityError, match="the hvp is in memory"):
         run(target, SRMC(MALA(0.1), alpha=1.0, tilt=Exact()), writable.array(X0))
 
 
 def test_differences_that_use_their_memory_again(writable):
     differences = reusing(lambda x: (1 - 2 * x)[..., None], writable.array(np.zeros((4, 2, 1))))
     target = Target(lambda x: x[..., 0] + x[..., 1], differences=differences, space=Binary())
-    with pytest.raises(LogDensityError, match="the differences came in memory"):
+    with pytest.raises(LogDensityError, match="the differences is in memory"):
         run(target, LocallyBalanced(), writable.array(X0))
 
 

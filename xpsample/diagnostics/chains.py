@@ -90,7 +90,7 @@ def judge_modes(
             f"chains have swapped {columns[pair[0]][1]} and {columns[pair[1]][1]}: one is near {low:.3g} and the other "
             f"near {high:.3g}, in either order,",
             float(apart[first]),
-            "labels such as those of mixture components have no meaning. Set an order, such as with the space "
+            "labels, such as of mixture components, have no meaning. Set an order, such as with the space "
             "Ordered(n), or use only quantities that do not depend on it",
             columns,
             at,

@@ -17,7 +17,7 @@ from xpsample.diagnostics.scores import judge_score
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import wanted
 
-# Spacing of the numbers, in standard deviations of what they are to tell apart, from which a run suffers.
+# Spacing of the numbers, in standard deviations of the numbers to be distinguished, from which a run suffers.
 # A log density that is rounded to 0.05 changes a ratio of densities by a few per cent.
 FINE = 0.05
 

@@ -56,8 +56,8 @@ class Unfinished:
                 self._clear()  # it was stopped while it did
         elif self._rows.begun and not self.finished and (self.rows or any(self._pieces())):
             raise CheckpointError(
-                f"{self.path.parent} holds a run that was stopped, with {self.progress}: go on with --resume, choose "
-                f"another folder with --out, or remove {self.path} to begin anew"
+                f"{self.path.parent} holds a run that was stopped, with {self.progress}: continue with --resume, "
+                f"choose another folder with --out, or remove {self.path} to begin again"
             )
 
     def begin(self, identity: Mapping[str, Any]) -> None:

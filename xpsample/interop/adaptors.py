@@ -134,7 +134,7 @@ def by_name(p: Any, names: Iterable[str]) -> dict[str, Any]:
     own = tuple(names)
     if getattr(p, "_fields", ()) != parameters(own)._fields:
         theirs = [*getattr(p, "_fields", ())]
-        raise HyperparameterError(f"the draws have the parameters {theirs}, and {[*own]} are asked for")
+        raise HyperparameterError(f"the draws have the parameters {theirs}; expected {[*own]}")
     return dict(zip(own, p, strict=True))
 
 

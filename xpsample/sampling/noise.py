@@ -239,7 +239,7 @@ class Replay(NoiseSource, FrozenDataclass):
             if start < self.first or stop > self.first + array.shape[0]:
                 raise NoiseError(
                     f"Replay holds steps {self.first} to {self.first + array.shape[0]} of noise {name!r}; "
-                    f"steps {start} to {stop} were asked for"
+                    f"steps {start} to {stop} were requested"
                 )
             block[name] = array[start - self.first : stop - self.first, ...]
         return block

@@ -278,7 +278,7 @@ shards, executor, callbacks
         if not self.kernel.requires & (Capability.SCORE | Capability.HVP):
             raise CapabilityError(
                 f"check=True compares the score with the log density, and {type(self.kernel).__name__} uses no score: "
-                "leave it out"
+                "omit check"
             )
         check_gradient(own, self.positions)
 

@@ -123,8 +123,8 @@ def _check_kept(first: Mapping[str, Array], kept: Mapping[str, np.ndarray]) -> N
         host = to_host(part)
         if not (np.array_equal(host, kept[name]) or np.array_equal(host, kept[name], equal_nan=True)):
             raise LogDensityError(
-                f"the {name} came in memory that the next call writes into, which would change earlier values. Return "
-                "a new array."
+                f"the {name} is in memory that the next call overwrites, which would change earlier values. Return a "
+                "new array."
             )
 
 
@@ -191,9 +191,9 @@ def _check_index(name: str, evaluate: Callable[[Array], dict[str, Array]], x: Ar
         )
 
 
-def _refuse_coupled(name: str, alone: float, beside: float) -> NoReturn:
+def _refuse_coupled(name: str, before: float, after: float) -> NoReturn:
     raise LogDensityError(
-        f"the {name} of a chain changes with the other chains: {alone:.6g} and {beside:.6g}. Chains must be "
+        f"the {name} of a chain changes with the other chains: {before:.6g} and then {after:.6g}. Chains must be "
         "independent: reduce over the last axis only, or use batched(f) or module.eval()."
     )
 
@@ -290,8 +290,8 @@ def check_bonds(target: BoundTarget, x: Array) -> None:
     wrong = np.abs((there - here) - (other - density)) > 1000 * np.finfo(density.dtype).eps * scale
     if np.any(wrong):
         raise LogDensityError(
-            f"the bonds do not give the log density, which changes by {(other - density)[wrong][0]:.6g} between two "
-            f"states; they give {(there - here)[wrong][0]:.6g}. Count each bond once."
+            f"the bonds contradict the log density: it changes by {(other - density)[wrong][0]:.6g} between two "
+            f"states, and their sum by {(there - here)[wrong][0]:.6g}. Count each bond once."
         )
 
 

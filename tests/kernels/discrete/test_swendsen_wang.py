@@ -276,5 +276,5 @@ def test_bonds_that_are_not_those_of_the_density_are_refused():
         xps.sample(target, xps.SwendsenWang(), np.array([[1.0, 1, 1, 1], [1, -1, 1, 1]]), 2, seed=1, progress=False)
 
     run(0.8)
-    with pytest.raises(LogDensityError, match="the bonds do not give the log density"):
+    with pytest.raises(LogDensityError, match="the bonds contradict the log density"):
         run(0.4)
