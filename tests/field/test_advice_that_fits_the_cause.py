@@ -7,6 +7,7 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import XpsampleError
+from xpsample.diagnostics.advice import Advice
 from xpsample.diagnostics.steps import judge_energy
 from xpsample.diagnostics.tails import judge_tails
 from xpsample.optimize.optimizers import SGD, Adam
@@ -293,3 +294,10 @@ def test_parameters_that_are_not_finite_get_advice_on_the_learning_rate():
     kernel = xps.SOSMC(RewardReverseKL(lambda x: np.sum(x**2, axis=-1), beta=1.0), LangevinMove(0.3), SGD(1.0))
     found = told(family, kernel, np.random.default_rng(0).normal(size=(500, 2)), 300)
     assert any(finding.kind == "training" and "learning rate" in finding.advice for finding in found), found
+
+
+def test_narrowly_correlated_coordinates_are_told_one_remedy_each():
+    """A dense metric once got the advice to use other parameters twice."""
+    diagonal, dense = (Advice(dense=dense).together(["a", "b"]) for dense in (False, True))
+    assert "DenseMetric()" in diagonal and diagonal.count("another parametrization") == 1
+    assert "DenseMetric()" not in dense and dense.count("another parametrization") == 1

@@ -282,6 +282,12 @@ def test_a_row_that_is_another_one_is_an_error(row, error, message):
         drawn(posterior(Dataset(row)), START, xps.Minibatch(xps.ULA(1e-4), 200), 50)
 
 
+def test_rows_that_all_have_another_shape_are_an_error():
+    total = RowsByNumber(Dataset(lambda i: np.zeros(2 + (i == 77)))).summed(lambda x, rows: rows.sum())
+    with pytest.raises(FunctionError, match=r"rows must have shape \(2,\)"):
+        total(START, np.asarray([77, 77]))
+
+
 @pytest.mark.slow
 def test_integers_that_jax_cannot_hold(tmp_path):
     library = open_library("jax", "float32")
