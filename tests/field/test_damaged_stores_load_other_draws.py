@@ -103,7 +103,10 @@ def test_a_store_that_was_written_by_an_older_version_is_refused_in_one_line(wri
 def in_arviz(where):
     """What a user reads of the store, and all numbers and names that ArviZ gets."""
     numbers, found = told(where), xps.load(where).to_arviz()
-    groups = {name: found[name].to_dict() for name in ("posterior", "sample_stats", "unconstrained_posterior")}
+    groups = {}
+    for name in ("posterior", "sample_stats", "unconstrained_posterior"):
+        group = found[name]  # of a DataTree, or of InferenceData a Dataset
+        groups[name] = (group.to_dataset() if hasattr(group, "to_dataset") else group).to_dict()
     return numbers, json.dumps(groups, default=str, sort_keys=True)
 
 
