@@ -54,6 +54,7 @@ def test_medians_and_ratios_of_rounds():
         assert pair[key] == pytest.approx(0.25)
 
 
+@pytest.mark.release
 def test_the_tables(monkeypatch, capfd):
     monkeypatch.chdir(ROOT)
     monkeypatch.setitem(tuned_cases.DRAWS, 4, 30)

@@ -128,7 +128,7 @@ def test_random_trees_keep_what_they_claim_or_are_refused(composition, noise, fe
     check(*composition, noise, few)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @seed(20)
 @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(compositions(), NOISES, FEW)

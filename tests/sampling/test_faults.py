@@ -63,7 +63,7 @@ def test_every_call_of_a_run_with_a_store(fault, tmp_path):
     assert check("store", open_library("numpy", "float64"), fault, tmp_path, every) > 12
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("name", "every"), [("torch", 11), ("jax", 41)])

@@ -39,8 +39,7 @@ def test_a_few(names):
     assert kill("numpy", 2, *names) >= len(names)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("part", range(2))
 def test_many_kernels_and_entry_points(part):
     """Every fourth; ``python -m tests.sampling.kills`` takes all of them."""
@@ -50,7 +49,7 @@ def test_many_kernels_and_entry_points(part):
 
 @pytest.mark.sampled(2)
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["jax", "torch"])
+@pytest.mark.parametrize("library", ["torch", "jax"])
 def test_other_libraries(library):
     """A warm-up, particles, and a training with derivatives in its loss; others save as these do."""
     names = ("warm-up", "sosmc", "fit score balance")
@@ -63,7 +62,7 @@ def test_two_processes_in_one_folder():
     assert row["differing"] == 0, row
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("library", ["numpy", "jax"])
 def test_two_processes_in_one_folder_often(library):
     (row,) = attacked(library, "--together", 6, "mala")
