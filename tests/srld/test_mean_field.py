@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 
 from xpsample import RBF, ULA, Rolling, Target, sample
 from xpsample.kernels import Kernel
-from xpsample.kernels.kernel import ChainState, freeze, none_frozen, normal_like
+from xpsample.kernels.kernel import freeze, none_frozen, normal_like
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.kernels.ula import ULAState
 from xpsample.srld import SRLD
@@ -93,9 +93,8 @@ class StateDependent(Kernel):
         xp, eta, current = target.xp, self.step_size, target.refresh(state.point)
         d, slope = varying(current.x)
         x = current.x + eta * (d * current.score + slope) + xp.sqrt(2.0 * eta * d) * noise["proposal"]
-        spent = target.costs.evaluate
-        kept, frozen, info = freeze(xp, ChainState(target.evaluate(x)), ChainState(current), state.frozen, spent)
-        return ULAState(kept.point, frozen), info
+        point, frozen, info = freeze(xp, target.evaluate(x), current, state.frozen, target.costs.evaluate)
+        return ULAState(point, frozen), info
 
 
 @pytest.mark.parametrize(

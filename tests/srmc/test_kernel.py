@@ -20,7 +20,7 @@ from xpsample import (
     sample,
 )
 from xpsample.core.errors import HyperparameterError
-from xpsample.kernels.kernel import ChainState, Kernel, freeze, with_position
+from xpsample.kernels.kernel import Kernel, freeze, with_position
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.point import Capability
 from xpsample.zoo.gaussian import gaussian
@@ -137,10 +137,8 @@ class Recipe(Kernel):
     def step(self, target, state, noise):
         current = target.refresh(state.point)
         new = target.evaluate(recipe(current.x, current.score, noise["proposal"]))
-        kept, frozen, info = freeze(
-            target.xp, ChainState(new), ChainState(current), state.frozen, target.costs.evaluate
-        )
-        return state._replace(point=kept.point, frozen=frozen), info
+        point, frozen, info = freeze(target.xp, new, current, state.frozen, target.costs.evaluate)
+        return state._replace(point=point, frozen=frozen), info
 
 
 def test_the_complete_recipe_with_the_tilted_score():

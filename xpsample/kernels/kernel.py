@@ -251,29 +251,28 @@ def metropolis(
     return select_point(xp, accept, proposal, current), Info(probability, accept, diverged, spent)
 
 
-def freeze(
-    xp: Any, new: tree.Tree, old: tree.Tree, frozen: Array, evaluations: Evaluations
-) -> tuple[tree.Tree, Array, Info]:
-    """Keep the old state, from now on, of the chains whose new positions or scores left the finite numbers.
+def freeze(xp: Any, new: Point, current: Point, frozen: Array, evaluations: Evaluations) -> tuple[Point, Array, Info]:
+    """Keep the current point, from now on, of the chains whose new positions or scores left the finite numbers.
 
     Parameters
     ----------
-    new, old : NamedTuple with a ``point``
+    new, current : Point
+        With scores.
     frozen : array of bool, shape (*chains)
         The chains frozen before.
+    evaluations : Evaluations
+        What the step spent.
 
     Returns
     -------
-    state, frozen, info
+    point, frozen, info
+        ``info.moved`` flags the chains that are at `new`.
     """
-    point = new.point
-    finite = xp.all(xp.isfinite(point.x) & xp.isfinite(point.score), axis=-1)
+    finite = xp.all(xp.isfinite(new.x) & xp.isfinite(new.score), axis=-1)
     stay = frozen | ~finite
     moves = ~stay
-    probability = xp.astype(moves, point.score.dtype)  # positions may be integers
-    rest = select(xp, moves, new._replace(point=None), old._replace(point=None))
-    kept = rest._replace(point=select_point(xp, moves, point, old.point))
-    return kept, stay, Info(probability, moves, stay, evaluations)
+    probability = xp.astype(moves, new.score.dtype)  # positions may be integers
+    return select_point(xp, moves, new, current), stay, Info(probability, moves, stay, evaluations)
 
 
 def none_frozen(xp: Any, x: Array) -> Array:

@@ -9,7 +9,7 @@ from xpsample.core.fields import parameter
 from xpsample.core.hyperparameters import ToBeTuned, exp, per_coordinate, sqrt
 from xpsample.core.specs import Specs
 from xpsample.gradients.choices import Evaluations
-from xpsample.kernels.kernel import Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.kernel import Kernel, freeze, none_frozen, normal_like, select
 from xpsample.kernels.microcanonical import along, check_dim, kick, unit
 from xpsample.kernels.traits import MEMORYLESS
 from xpsample.targets.bound import BoundTarget
@@ -38,11 +38,6 @@ class MCLMCInfo(NamedTuple):
     diverged: Array
     evaluations: Evaluations
     energy_change: Array
-
-
-class _PhasePoint(NamedTuple):
-    point: Point
-    velocity: Array
 
 
 class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
@@ -116,6 +111,6 @@ class MCLMC(Kernel[MCLMCState, MCLMCInfo]):
 
         change = first + second + third - (new.log_density - current.log_density)
         spent = target.costs.score.plus(target.costs.evaluate)
-        after, frozen, info = freeze(xp, _PhasePoint(new, u), _PhasePoint(current, state.velocity), state.frozen, spent)
-        change = xp.where(frozen, 0.0, change)
-        return MCLMCState(after.point, after.velocity, frozen), MCLMCInfo(*info, change)
+        point, frozen, info = freeze(xp, new, current, state.frozen, spent)
+        u = select(xp, info.moved, u, state.velocity)
+        return MCLMCState(point, u, frozen), MCLMCInfo(*info, xp.where(frozen, 0.0, change))

@@ -9,7 +9,7 @@ from xpsample.core.checks import check_instance, errors_of_functions
 from xpsample.core.fields import checked, parameter
 from xpsample.core.hyperparameters import PER_CHAIN, check_range, per_coordinate, sqrt
 from xpsample.core.specs import Specs
-from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.traits import Trait
 from xpsample.kernels.ula import ULAState
 from xpsample.prox import Regularizer
@@ -97,6 +97,5 @@ class MYULA(Kernel[ULAState, Info]):
         eta = per_coordinate(self.step_size)
         drift = self.drift(target, current)
         new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * noise["proposal"])
-        spent = target.costs.evaluate_lazily
-        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
-        return ULAState(kept.point, frozen, None, 0.5 * xp.sum(eta * drift * drift, axis=-1)), info
+        point, frozen, info = freeze(xp, new, current, state.frozen, target.costs.evaluate_lazily)
+        return ULAState(point, frozen, None, 0.5 * xp.sum(eta * drift * drift, axis=-1)), info

@@ -9,7 +9,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_heat
-from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like, select
 from xpsample.kernels.traits import UNADJUSTED, Trait
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -27,12 +27,6 @@ class SGNHTState(NamedTuple):
     def findings(self) -> list[Finding]:
         """Check the temperature of the momenta, which the friction regulates in the course of a run."""
         return judge_heat(to_host(self.heat), self.momentum.shape[-1])
-
-
-class _PhasePoint(NamedTuple):
-    point: Point
-    momentum: Array
-    friction: Array
 
 
 class SGNHT(Kernel[SGNHTState, Info]):
@@ -107,8 +101,6 @@ class SGNHT(Kernel[SGNHTState, Info]):
         new = target.evaluate(x + 0.5 * h * p)  # A
         p = p + 0.5 * h * new.score  # B
 
-        spent = target.costs.evaluate
-        old = _PhasePoint(current, state.momentum, state.friction)
-        kept, frozen, info = freeze(xp, _PhasePoint(new, p, xi[..., 0]), old, state.frozen, spent)
-        heat = xp.sum(kept.momentum * kept.momentum, axis=-1)
-        return SGNHTState(kept.point, kept.momentum, kept.friction, frozen, heat), info
+        point, frozen, info = freeze(xp, new, current, state.frozen, target.costs.evaluate)
+        p, friction = select(xp, info.moved, (p, xi[..., 0]), (state.momentum, state.friction))
+        return SGNHTState(point, p, friction, frozen, xp.sum(p * p, axis=-1)), info

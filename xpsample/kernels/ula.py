@@ -11,7 +11,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_langevin
-from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.step_sizes import StepSizes, check_step_size
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget, counter
@@ -96,7 +96,6 @@ class ULA(Kernel[ULAState, Info]):
             self.matrix("preconditioner").root(noise["proposal"]),
         )
         new = target.evaluate_lazily(current.x + eta * drift + sqrt(xp, 2 * eta) * diffusion)
-        spent = target.costs.evaluate_lazily
-        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
+        point, frozen, info = freeze(xp, new, current, state.frozen, target.costs.evaluate_lazily)
         heat = 0.5 * xp.sum(eta * current.score * drift, axis=-1)
-        return ULAState(kept.point, frozen, n, heat), info
+        return ULAState(point, frozen, n, heat), info

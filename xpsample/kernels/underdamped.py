@@ -11,7 +11,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_heat
-from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like, select
 from xpsample.kernels.traits import UNADJUSTED
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import Capability, Point
@@ -28,11 +28,6 @@ class UnderdampedState(NamedTuple):
     def findings(self) -> list[Finding]:
         """Check if the momenta are at the target's temperature."""
         return judge_heat(to_host(self.heat), self.momentum.shape[-1])
-
-
-class _PhasePoint(NamedTuple):
-    point: Point
-    momentum: Array
 
 
 class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
@@ -97,7 +92,6 @@ class UnderdampedLangevin(Kernel[UnderdampedState, Info]):
         new = target.evaluate(x + 0.5 * h * velocity(p))  # A
         p = p + 0.5 * h * new.score  # B
 
-        spent = target.costs.evaluate
-        kept, frozen, info = freeze(xp, _PhasePoint(new, p), _PhasePoint(current, state.momentum), state.frozen, spent)
-        heat = xp.sum(kept.momentum * velocity(kept.momentum), axis=-1)
-        return UnderdampedState(kept.point, kept.momentum, frozen, heat), info
+        point, frozen, info = freeze(xp, new, current, state.frozen, target.costs.evaluate)
+        p = select(xp, info.moved, p, state.momentum)
+        return UnderdampedState(point, p, frozen, xp.sum(p * velocity(p), axis=-1)), info

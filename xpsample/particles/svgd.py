@@ -17,7 +17,7 @@ from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
 from xpsample.diagnostics.temperatures import judge_particles
-from xpsample.kernels.kernel import ChainState, Info, Kernel, freeze, none_frozen, normal_like
+from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like
 from xpsample.kernels.traits import Trait
 from xpsample.metrics.stein import (
     RBF,
@@ -144,9 +144,8 @@ class SVGD(Kernel[SVGDState, Info]):
             squares, n = decay * squares + (1 - decay) * force * force, n + 1
             force = force / (self.adagrad.offset + xp.sqrt(squares))
         new = target.evaluate(current.x + per_coordinate(self.step_size) * force)
-        spent = target.costs.evaluate
-        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
-        return SVGDState(kept.point, frozen, squares, n), info
+        point, frozen, info = freeze(xp, new, current, state.frozen, target.costs.evaluate)
+        return SVGDState(point, frozen, squares, n), info
 
 
 class StochasticSVGD(Kernel[SVGDState, Info]):
@@ -210,9 +209,8 @@ class StochasticSVGD(Kernel[SVGDState, Info]):
         spread = xp.linalg.cholesky(_kernel_matrix(xp, self.kernel, current.x)) @ noise["proposal"]
         move = eta * _force(xp, self.kernel, current) + sqrt(xp, 2 * eta / m) * spread
         new = target.evaluate(current.x + move)
-        spent = target.costs.evaluate
-        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
-        return SVGDState(kept.point, frozen), info
+        point, frozen, info = freeze(xp, new, current, state.frozen, target.costs.evaluate)
+        return SVGDState(point, frozen), info
 
 
 def _force(xp: Any, kernel: PairKernel, point: Point) -> Array:

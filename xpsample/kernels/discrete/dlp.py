@@ -202,7 +202,6 @@ class DULA(Kernel[DULAState, Info]):
         log_ratio = log_ratio + _log_proposal_ratio(target, new, moves, choice, self.step_size, 0.5)
         rejected = 1.0 - xp.exp(xp.where(log_ratio < 0.0, log_ratio, 0.0))
         rejected = state.rejected + (rejected - state.rejected) / LAST
-        spent = target.costs.evaluate
-        kept, frozen, info = freeze(xp, ChainState(new), ChainState(current), state.frozen, spent)
+        point, frozen, info = freeze(xp, new, current, state.frozen, target.costs.evaluate)
         moved = info.moved & xp.any(choice > 0, axis=-1)
-        return DULAState(kept.point, frozen, rejected), info._replace(moved=moved)
+        return DULAState(point, frozen, rejected), info._replace(moved=moved)
