@@ -193,8 +193,8 @@ class TestAdaptiveTemperatures:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "either betas or ess"),
-        ({"betas": BETAS, "ess": 0.5}, "either betas or ess"),
+        ({}, "neither is set. With ess=0.8"),
+        ({"betas": BETAS, "ess": 0.5}, "needs betas or ess, and both are set"),
         ({"ess": 1.0}, "ess must be greater than 0 and below 1"),
         ({"betas": (0.0, 0.5)}, "from 0 to 1"),
         ({"ess": 0.5, "threshold": 2.0}, "threshold must be at least 0 and at most 1"),

@@ -133,7 +133,10 @@ class TemperedSMC(Kernel[TemperedSMCState, Any]):
         check_base("TemperedSMC", self.base, NEEDED_ON_A_PATH)
         following("TemperedSMC", self.base)
         if (self.betas is None) == (self.ess is None):
-            raise HyperparameterError("TemperedSMC takes either betas or ess")
+            both = "both are set" if self.ess is not None else "neither is set"
+            raise HyperparameterError(
+                f"TemperedSMC needs betas or ess, and {both}. With ess=0.8 the run chooses the temperatures."
+            )
 
     def rows(self, x: Array) -> int:
         """The number of values that a hyperparameter of the base kernel may have: one for each step of the ladder."""
