@@ -9,7 +9,7 @@ from tests.enumerated import CHAINS, chi_square, listed, numbered, quadratic
 from tests.kernels.support import BOUND, GAUSSIAN, NumPy, noise_of, start, walk
 from xpsample import Portable, sample
 from xpsample.core.errors import HyperparameterError
-from xpsample.kernels import ACS, GWG, HMC, MALA, RWM, Cosine, ParallelTempering, UnderdampedLangevin, tempering
+from xpsample.kernels import ACS, GWG, HMC, MALA, RWM, ULA, Cosine, ParallelTempering, UnderdampedLangevin, tempering
 from xpsample.kernels.kernel import Kernel, with_position
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.srmc import SRMC
@@ -198,7 +198,7 @@ def walled(x):
 
 
 def test_what_a_step_says_of_itself():
-    """moved is about the cold rung, swaps included; a chain has diverged if any rung has."""
+    """moved and diverged are about the cold rung; moved includes swaps."""
     target, kernel = Target(walled), ParallelTempering(RWM(0.7), (1.0, 0.6, 0.3))
     x = np.minimum(start(4, 50), 0.9)
     noise = noise_of(kernel, x, 4)
@@ -208,9 +208,19 @@ def test_what_a_step_says_of_itself():
     np.testing.assert_array_equal(moved, np.any(positions != before, axis=-1))
     assert 0.1 < moved.mean() < 0.95
     proposals = x + 0.7 * noise["base/proposal"][0]
-    diverged = np.any(proposals[..., 0] > 1.0, axis=0)
-    np.testing.assert_array_equal(infos[0].diverged, diverged)
-    assert 0.1 < diverged.mean() < 0.9
+    diverged = proposals[..., 0] > 1.0
+    np.testing.assert_array_equal(infos[0].diverged, diverged[0])
+    assert 0.1 < diverged[0].mean() < 0.9
+
+
+def test_a_frozen_chain_of_any_rung_is_counted():
+    """Without an accept step a rung stops where the score is no number, and never moves again."""
+    target = Target(walled, score=lambda x: np.where(x[..., :1] > 1.0, np.nan, -x))
+    kernel, x = ParallelTempering(ULA(0.5), (1.0, 0.6, 0.3)), np.minimum(start(4, 50), 0.9)
+    _, infos, state = walk(NumPy, kernel, x, noise_of(kernel, x, 1), target)
+    frozen = state.base.frozen
+    np.testing.assert_array_equal(infos[0].diverged, np.any(frozen, axis=0))
+    assert np.sum(np.any(frozen, axis=0)) > np.sum(frozen[0])
 
 
 class Uneven(Kernel):

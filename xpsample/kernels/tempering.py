@@ -30,6 +30,7 @@ from xpsample.targets.point import Capability
 class TemperingInfo(NamedTuple):
     """`Info` of the cold rung; evaluations are summed over all rungs.
 
+    ``diverged`` is of all rungs if the base kernel has no accept step, whose frozen chains never move again.
     ``swap_probability`` (rungs - 1, *chains) includes every pair of neighbors, whether or not it is their turn.
     """
 
@@ -163,10 +164,12 @@ class ParallelTempering(Kernel[TemperingState, TemperingInfo]):
         round_trips = state.round_trips + xp.astype(returned, state.round_trips.dtype)
         # From the positions: a swap of two rungs at the same place moves nothing.
         cold, before = base.point.base.x[0, ...], state.base.point.base.x[0, ...]
+        # A proposal that a hot rung rejects harms no draw. A rung that is frozen, without an accept step, does.
+        diverged = info.diverged[0, ...] if Trait.INVARIANT in self.base.traits else xp.any(info.diverged, axis=0)
         said = TemperingInfo(
             info.acceptance_probability[0, ...],
             xp.any(cold != before, axis=-1),
-            xp.any(info.diverged, axis=0),
+            diverged,
             Evaluations(*(_total(xp, count, rungs) for count in info.evaluations)),
             probability,
         )
