@@ -40,6 +40,22 @@ def test_chains_in_two_modes():
     assert "1 near 5" in modes(normal(0, 0, 0, 5)).what
 
 
+def test_labels_of_three_components():
+    """Every chain has the same three means, in an order of its own; not if one chain has another mean."""
+    names = [((), f"mu[{i}]") for i in range(3)]
+    noise, means = np.random.default_rng(0).normal(size=(500, 4, 3)), 10.0 * np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+
+    def found(means):
+        draws = noise + means
+        return chains.judge_modes(names, draws, np.zeros(3, dtype=bool), np.ones(draws.shape[1:], dtype=bool))
+
+    labels = found(means[[0, 1, 2, 0]])
+    assert labels.kind == "labels" and "mu[0], mu[1] and mu[2]: their means are near" in labels.what
+    assert found(means[[0, 1, 2, 0]] + np.array([0, 0, 0, 15.0])[:, None]).kind == "modes"
+    pair = found(np.array([[0, 10.0, 20], [10, 0, 20], [0, 10, 20], [10, 0, 20]]))
+    assert pair.kind == "labels" and "mu[0] and mu[1]:" in pair.what
+
+
 def test_chains_about_one_mode():
     assert modes(normal(0, 0, 0, 0)) is None
     assert modes(normal(0.5, -0.5, 0.0, 1.0)) is None

@@ -140,6 +140,37 @@ def test_the_tempering_that_is_advised_works():
     assert told(TWO_BITS, xps.ParallelTempering(xps.Gibbs()), APART, 4000) == ()
 
 
+def test_tempering_is_not_advised_to_tempering():
+    """Two modes of other widths, too far apart for so short a run."""
+    scales, means = np.array([0.3, 1.0]), np.array([-6.0, 6.0])
+
+    def parts(x):
+        z = (x[..., None, :] - means[:, None]) / scales[:, None]
+        return -0.5 * np.sum(z**2, axis=-1) - 4 * np.log(scales)
+
+    target = xps.Target(lambda x: np.logaddexp(parts(x)[..., 0], parts(x)[..., 1]), gradient=FINITE)
+    x0 = np.repeat([[-6.0] * 4, [6.0] * 4], 4, axis=0)
+    modes = next(f for f in told(target, xps.ParallelTempering(xps.MALA()), x0, 600) if f.kind == "modes")
+    assert "Use ParallelTempering" not in modes.advice and "run longer" in modes.advice
+
+
+def test_starts_far_out_of_a_kernel_without_an_accept_step():
+    """One start with a large curvature shortens the steps of all chains, which stay where they are."""
+    rng = np.random.default_rng(4)
+    design = rng.normal(size=(120, 5))
+    counts = rng.poisson(np.exp(design @ np.array([0.3, -0.2, 0.1, 0.05, 0.0])))
+
+    def log_density(x):
+        eta = x @ design.T
+        return np.sum(counts * eta - np.exp(eta), axis=-1) - 0.5 * np.sum(x**2, axis=-1)
+
+    target = xps.Target(log_density, score=lambda x: (counts - np.exp(x @ design.T)) @ design - x)
+    x0 = 3.0 * rng.normal(size=(16, 5))
+    first = told(target, xps.ULA(), x0, 2000)[0]
+    assert first.kind == "behind" and "start closer" in first.advice
+    assert "behind" not in kinds(told(target, xps.ULA(), 0.1 * x0 / 3, 500))
+
+
 def test_a_step_of_ula_that_is_far_too_large():
     """Its chains swing from side to side, as those of HMC in resonance, which has another remedy."""
     target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)

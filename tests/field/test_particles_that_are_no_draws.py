@@ -92,6 +92,13 @@ def test_the_heat_of_langevin_steps_is_that_of_the_chains():
         assert abs(heat.value * (1 - eta / 2) - 1) < 0.04
 
 
+@pytest.mark.parametrize(("base", "alpha"), [(xps.ULA(0.05), 60.0), (xps.UnderdampedLangevin(0.3), 15.0)])
+def test_chains_that_a_repulsion_heats_are_told_of_it(base, alpha):
+    trace = quiet(NORMAL, xps.SRLD(base, alpha), np.random.default_rng(1).normal(size=(16, 2)), 2000)
+    (heat,) = [f for f in trace.diagnose() if f.kind == "heat"]
+    assert np.var(trace.draws[500:]) > 1.2 and "smaller alpha" in heat.advice and "MALA" not in heat.advice
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chains", [1, 4, 64])
 def test_langevin_steps_of_a_healthy_run_are_not_told_off(chains):

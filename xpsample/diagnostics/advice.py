@@ -9,6 +9,17 @@ ACROSS = (
 )
 
 
+MODES = (
+    "the modes do not mix, so the draws do not show their weights. Use ParallelTempering, or start all chains in the "
+    "intended mode"
+)
+
+TEMPERED = (
+    "the ladder brings chains to other modes too seldom: run longer, or let its rungs mix more between swaps, by a "
+    "larger every or another base kernel such as HMC()"
+)
+
+
 class Advice(NamedTuple):
     """Facts about the kernel that moves the chains, from ``known["moves"]``.
 
@@ -24,6 +35,8 @@ class Advice(NamedTuple):
         Whether something was tuned; whether moves are accepted with a learned probability.
     blocks : sequence of sequence of str
         Parameters of the blocks of `Blocks`.
+    wrappers : sequence of str
+        Names of the kernels around it.
     """
 
     kernel: str = "HMC"
@@ -34,6 +47,7 @@ class Advice(NamedTuple):
     unset: bool = False
     learned: bool = False
     blocks: Sequence[Sequence[str]] = ()
+    wrappers: Sequence[str] = ()
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> "Advice":
@@ -41,10 +55,19 @@ class Advice(NamedTuple):
         return cls(**known.get("moves", {}))
 
     @property
+    def across(self) -> str:
+        """For chains that stay in their modes."""
+        if "ParallelTempering" in self.wrappers:
+            return TEMPERED
+        return ACROSS if self.discrete else MODES
+
+    @property
     def smaller(self) -> str:
         """For chains that hardly move, or leave the finite numbers."""
+        if "SRLD" in self.wrappers:
+            return "use a smaller alpha or step size"
         if self.discrete and (self.step is None or self.unset):
-            return ACROSS
+            return self.across
         return "use another kernel" if self.step is None else f"use a smaller {self.step.replace('_', ' ')}"
 
     @property
@@ -70,7 +93,7 @@ class Advice(NamedTuple):
     def further(self) -> str:
         """For chains that walk slowly."""
         if self.discrete:
-            return f"run longer; if they still differ, {ACROSS}"
+            return TEMPERED if self.across is TEMPERED else f"run longer; if they still differ, {ACROSS}"
         if len(self.blocks) > 1:
             return "correlated blocks slow each other down: move their parameters in one block, or run much longer"
         if self.step is not None and not self.unset:
@@ -78,6 +101,8 @@ class Advice(NamedTuple):
                 "leave the step size and the metric unset so that they are tuned, use a metric that fits or a kernel "
                 "that moves further, such as HMC, or run much longer"
             )
+        if "Minibatch" in self.wrappers:
+            return f"{self.metrics}, use larger batches, which allow larger steps, or run much longer"
         return f"{self.metrics}, use a kernel that moves further, such as NUTS, or run much longer"
 
     @property
@@ -95,7 +120,7 @@ class Advice(NamedTuple):
             both = ", ".join(repr(name) for i in dict.fromkeys(own) for name in self.blocks[i])
             return f"their blocks move one after the other: move both in one block, ({both}), or sum out a discrete one"
         if self.discrete:
-            return ACROSS
+            return self.across
         return self.metrics if self.dense else f"{self.metrics}, or another parametrization"
 
 

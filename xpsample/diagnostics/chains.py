@@ -1,11 +1,11 @@
 """Findings about the positions of the chains of a run. All arrays are the host's."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import combinations
 
 import numpy as np
 
-from xpsample.diagnostics.advice import ACROSS, OF_HMC, Advice
+from xpsample.diagnostics.advice import OF_HMC, Advice
 from xpsample.diagnostics.coordinates import spread
 from xpsample.diagnostics.findings import Column, Finding, of_columns, of_worst, worst_first
 
@@ -83,12 +83,14 @@ def judge_modes(
             "but the log density does not fall between them,"
         )
         return of_columns("slow", what, float(apart[first]), advice.further, columns, at)
-    pair = None if advice.discrete else _swapped(columns, known, spread, at)
-    if pair is not None:
+    labels = None if advice.discrete else _swapped(columns, known, spread, at)
+    if labels is not None:
+        ordered = np.nanmean(np.sort(known[:, labels], axis=-1), axis=0)
+        *others, last = (columns[i][1] for i in labels)
         return of_columns(
             "labels",
-            f"chains have swapped {columns[pair[0]][1]} and {columns[pair[1]][1]}: one is near {low:.3g} and the other "
-            f"near {high:.3g}, in either order,",
+            f"chains have swapped {', '.join(others)} and {last}: their means are near "
+            f"{', '.join(f'{value:.3g}' for value in ordered)}, in different orders,",
             float(apart[first]),
             "labels, such as of mixture components, have no meaning. Set an order, such as with the space "
             "Ordered(n), or use only quantities that do not depend on it",
@@ -102,38 +104,33 @@ def judge_modes(
         f"chains stay in different modes, {below} near {low:.3g} and {int(count[first]) - below} near {high:.3g}, "
         f"{distance}",
         float(apart[first]),
-        ACROSS if advice.discrete else MODES,
+        advice.across,
         columns,
         at,
     )
 
 
-MODES = (
-    "the modes do not mix, so the draws do not show their weights. Use ParallelTempering, or start all chains in the "
-    "intended mode"
-)
-
-
 def _swapped(
     columns: Sequence[Column], means: np.ndarray, spread: np.ndarray, at: np.ndarray
-) -> tuple[Any, ...] | None:
-    """Two columns of a group in which the chains' means are the same pairs of values, in both orders; or None."""
-    for place, i in enumerate(at[:8]):
-        for j in at[place + 1 : 8]:
-            if columns[i][0] != columns[j][0]:
+) -> tuple[int, ...] | None:
+    """The most columns of a group in which the chains' means are the same values, in different orders; or None."""
+    for size in range(min(8, len(at)), 1, -1):
+        for some in combinations(at[:8], size):
+            if len({columns[i][0] for i in some}) > 1:
                 continue
-            pairs = means[:, [i, j]]
-            pairs = pairs[np.all(np.isfinite(pairs), axis=-1)]
-            ways = np.sign(pairs[:, 0] - pairs[:, 1])
-            unit = APART * max(spread[i], spread[j])
-            same = np.ptp(np.sort(pairs, axis=-1), axis=0) < unit
-            if np.all(same) and np.min(ways) < np.max(ways) and np.min(np.abs(pairs[:, 0] - pairs[:, 1])) > unit:
-                return int(i), int(j)
+            values = means[:, some]
+            values = values[np.all(np.isfinite(values), axis=-1)]
+            ordered, orders = np.sort(values, axis=-1), np.argsort(values, axis=-1)
+            unit = APART * np.max(spread[list(some)])
+            if np.any(np.ptp(ordered, axis=0) >= unit) or np.min(np.diff(ordered, axis=-1)) <= unit:
+                continue
+            if np.all(np.ptp(orders, axis=0) > 0):  # none keeps its place
+                return tuple(sorted(some))
     return None
 
 
 def judge_crossings(
-    columns: Sequence[Column], draws: np.ndarray, at: Sequence[int], moving: np.ndarray
+    columns: Sequence[Column], draws: np.ndarray, at: Sequence[int], moving: np.ndarray, advice: Advice = OF_HMC
 ) -> Finding | None:
     """Check whether the draws of all chains lie in two places, for columns `at` whose chains do not agree how often.
 
@@ -164,7 +161,7 @@ def judge_crossings(
             continue
         places = f"{unit * (low[k] + values[0]):.3g} and {unit * (high[k] + values[0]):.3g}"
         what = f"chains seldom cross between two modes, near {places},"
-        return of_columns("modes", what, float(gap / within), MODES, columns, np.asarray([i]))
+        return of_columns("modes", what, float(gap / within), advice.across, columns, np.asarray([i]))
     return None
 
 

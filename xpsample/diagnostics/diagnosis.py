@@ -203,7 +203,7 @@ def _judge_draws(
         judge_modes(columns, values, walks, moving, advice, known.get("one_mode", False)),
         None
         if advice.discrete or known.get("one_mode", False)
-        else judge_crossings(columns, values, [i for i in bad if not walks[i]][:4], moving),
+        else judge_crossings(columns, values, [i for i in bad if not walks[i]][:4], moving, advice),
         judge_walk(columns, walks, ratio, high, advice),
         judge_correlation(columns, second, np.asarray(bad, dtype=int), advice),
         None if known.get("adjusted", True) else judge_growth(columns, values, advice),
@@ -244,15 +244,16 @@ def own_findings(recorders: Sequence[Any], results: Mapping[str, Any], state: An
     """Findings of recorders, from their results by name, and of the kernel's last state, as JSON values."""
     pairs = [(recorder, results[recorder.name]) for recorder in recorders]
     found = [f for own, result in pairs if isinstance(own, Diagnosing) for f in own.findings(result)]
-    return [f.to_json() for f in (*found, *_findings_of(state))]
+    return [f.to_json() for f in (*found, *findings_of(state))]
 
 
-def _findings_of(state: Any) -> Iterator[Finding]:
+def findings_of(state: Any) -> Iterator[Finding]:
+    """Yield the findings of a kernel's state, those of a wrapper before those of what it wraps."""
     if hasattr(state, "findings"):
         yield from state.findings()
     if isinstance(state, (tuple, list)):
         for part in state:
-            yield from _findings_of(part)
+            yield from findings_of(part)
 
 
 def warn(findings: Iterable[Finding | None]) -> None:

@@ -23,8 +23,8 @@ GAP, LEAST_SD = 5.0, math.sqrt(0.5)
 STILL, HOPELESS = 0.05, 1e-3
 
 
-def judge_arrival(rows: np.ndarray) -> Finding | None:
-    """Which chains lie far below the others of their group in the last quarter of a warm-up.
+def judge_arrival(rows: np.ndarray, when: str = "when the warm-up ended") -> Finding | None:
+    """Which chains lie far below the others of their group in the last quarter of a warm-up, or of a run.
 
     By log densities (step, *groups, chains); what is not finite says nothing.
     """
@@ -40,7 +40,7 @@ def judge_arrival(rows: np.ndarray) -> Finding | None:
         late, distance = _behind(means[group], variances[group], rounding)
         chains += [(*group, int(i)) for i in late]
         below = max(below, distance)
-    return chains_behind(chains, below) if chains else None
+    return chains_behind(chains, below, when) if chains else None
 
 
 def spacing(rows: np.ndarray) -> float:
@@ -71,12 +71,12 @@ def stuck_by(rows: np.ndarray, found: Finding | None) -> np.ndarray:
     return np.where(lagging & (sd < still).filled(False), np.ma.filled(below, 0.0), 0.0)
 
 
-def chains_behind(chains: Sequence[tuple[int, ...]], below: float) -> Finding:
+def chains_behind(chains: Sequence[tuple[int, ...]], below: float, when: str = "when the warm-up ended") -> Finding:
     """Finding of chains whose log densities are up to `below` lower than the others'."""
     some = "a chain was" if len(chains) == 1 else f"{len(chains)} chains were up to"
     return Finding(
         "behind",
-        f"{some} {below:,.0f} below the others in log density when the warm-up ended",
+        f"{some} {_round(below)} below the others in log density {when}",
         below,
         "not converged, or in another mode, whose weight the draws do not show. Use a longer warm-up (warmup=), or "
         "start closer",
@@ -92,11 +92,15 @@ def chains_begun_again(distances: np.ndarray) -> Finding:
     others = "the position of another one" if one else "the positions of others"
     return Finding(
         "restart",
-        f"{some} {below:,.0f} below the others in log density in the warm-up, and restarted from {others}",
+        f"{some} {_round(below)} below the others in log density in the warm-up, and restarted from {others}",
         below,
         "the draws are right. To avoid this, start closer to the other chains",
         chains=chains,
     )
+
+
+def _round(below: float) -> str:
+    return f"{below:,.0f}" if below < 1e6 else f"{below:.3g}"
 
 
 def stand_ins(out: np.ndarray) -> np.ndarray:

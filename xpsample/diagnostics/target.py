@@ -12,7 +12,7 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.registry import to_host
 from xpsample.diagnostics.findings import Column, Finding, of_worst
-from xpsample.diagnostics.lagging import stand_ins
+from xpsample.diagnostics.lagging import judge_arrival, stand_ins
 from xpsample.diagnostics.scores import judge_score
 from xpsample.targets.bound import BoundTarget
 from xpsample.targets.point import wanted
@@ -320,6 +320,10 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str], names: Sequ
         judged.append(judge_bound(around, target.constrained))
     if kinds & OF_NO_END and "underflow" not in kinds:
         judged.append(judge_improper([along(ray) for ray in _rays(rows)]))
+    if "rhat" in kinds and rows.ndim > 2 and not wanted(target.requires).log_density:  # no warm-up has compared chains
+        late = judge_arrival(np.stack([density(x) for x in rows]), "at the end of the run")
+        # In one mode, log densities of chains that hardly move have a standard deviation of about sqrt(dim / 2).
+        judged.append(late if late is not None and late.value > 10 * math.sqrt(rows.shape[-1] / 2) else None)
     if kinds & {"modes", "labels"} and rows.ndim > 2:
         many = max(len(rows), MEANS // math.prod(rows.shape[1:]))
         low, high = between(to_host(draws[n // 2 :: -(-(n - n // 2) // many), ...]))

@@ -3,7 +3,7 @@
 Source: Ye, Ren & Liu, "Stein Self-Repulsive Dynamics: Benefits from Past Samples" (2020), Eqs. 3 and 6.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
@@ -14,6 +14,8 @@ from xpsample.core.fields import checked, flag, instance
 from xpsample.core.hyperparameters import ROWS_OF_POSITIONS, per_coordinate
 from xpsample.core.specs import Specs
 from xpsample.core.tree import Tree
+from xpsample.diagnostics.diagnosis import findings_of
+from xpsample.diagnostics.findings import Finding
 from xpsample.gradients.choices import FiniteDifference
 from xpsample.kernels.adapted import warming
 from xpsample.kernels.compose import check_base
@@ -47,6 +49,11 @@ class SRLDState(NamedTuple):
     def point(self) -> Point:
         """The current point under the target that SRLD was given, without the repulsion."""
         return self.base.point.base
+
+    def findings(self) -> list[Finding]:
+        """Name the repulsion as the cause of heat."""
+        advice = "the repulsion heats them, as do long steps: use a smaller alpha or step size, or compare with alpha=0"
+        return [replace(found, advice=advice) for found in findings_of(self.base) if found.kind == "heat"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,9 @@ def about(kernel: Kernel, space: Space, dim: int, learned: bool = False) -> dict
 
 def _moves(kernel: Kernel, dim: int) -> dict[str, Any]:
     """Facts of `Advice` about the kernel that moves the chains, which may be inside others."""
+    wrappers = []
     while isinstance(base := getattr(kernel, "base", None), Kernel):
+        wrappers.append(type(kernel).__name__)
         kernel = base
     blocks = blocks_of(kernel.sweep) if isinstance(kernel, Blocks) else []
     of = blocks[0].base if blocks else kernel
@@ -55,6 +57,7 @@ def _moves(kernel: Kernel, dim: int) -> dict[str, Any]:
         "metric": None if step == "beta" else metric,
         "dense": full and dim > 1,
         "blocks": [list(block.names) for block in blocks],
+        "wrappers": wrappers,
     }
 
 
