@@ -154,6 +154,21 @@ def test_tempering_is_not_advised_to_tempering():
     assert "Use ParallelTempering" not in modes.advice and "run longer" in modes.advice
 
 
+def test_no_kernel_that_needs_all_rows_is_advised_to_a_run_of_batches():
+    rows = np.random.default_rng(0).normal(2.0, 1.0, size=(10_000, 1))
+    target = xps.posterior(
+        lambda x: -0.5 * np.sum(x**2, axis=-1),
+        lambda x, rows: -0.5 * np.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1)),
+        rows,
+        prior_score=lambda x: -x,
+        likelihood_score=lambda x, rows: np.sum(rows - x[..., None, :], axis=-2),
+    )
+    found = told(target, xps.Minibatch(xps.ULA(), 50), np.full((8, 1), 2.0), 600)
+    slow = next(f for f in found if f.kind == "slow")
+    assert "behind" not in kinds(found)  # 256 rows have another mean than all
+    assert "larger batches" in slow.advice and "NUTS" not in slow.advice
+
+
 def test_starts_far_out_of_a_kernel_without_an_accept_step():
     """One start with a large curvature shortens the steps of all chains, which stay where they are."""
     rng = np.random.default_rng(4)

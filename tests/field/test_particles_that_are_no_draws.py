@@ -75,6 +75,29 @@ def test_noisy_scores_that_heat_the_momenta_are_named():
     assert kinds(trace)[0] == "heat" and "larger friction" in str(trace.diagnose()[0])
 
 
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_noise_that_differs_between_coordinates_is_named(scale):
+    """One friction for both: the draws of the noisier coordinate are too wide, and of the other one too narrow."""
+    weight = np.array([1.0, scale**2])
+    rows = np.random.default_rng(0).normal(size=(1000, 2))
+    target = xps.posterior(
+        lambda x: -0.5 * np.sum(x**2, axis=-1),
+        lambda x, rows: -0.5 * np.sum(weight * (rows - x[..., None, :]) ** 2, axis=(-2, -1)),
+        rows,
+        prior_score=lambda x: -x,
+        likelihood_score=lambda x, rows: np.sum(weight * (rows - x[..., None, :]), axis=-2),
+    )
+    kernel = xps.Minibatch(xps.SGNHT(0.001, friction=30.0), 20)
+    trace = quiet(target, kernel, np.zeros((200, 2)), 1000, burn_in=1000)
+    ratio = np.var(trace.draws, axis=(0, 1)) * (1000 * weight + 1)
+    if scale == 1.0:
+        assert np.all(np.abs(ratio - 1) < 0.15) and trace.diagnose() == ()
+    else:
+        assert ratio[0] < 0.5 and ratio[1] > 1.5
+        (heat,) = [f for f in trace.diagnose() if f.kind == "heat"]
+        assert "coordinate 1" in heat.what and "Rescale" in heat.advice
+
+
 @pytest.mark.parametrize("chains", [1, 20])
 def test_steps_that_are_too_large_for_noisy_scores_are_named(chains):
     """SGLD: the noise of batches of 2 makes the variance more than 10 times the posterior's, 1 / 1001."""

@@ -94,6 +94,8 @@ class Advice(NamedTuple):
         """For chains that walk slowly."""
         if self.discrete:
             return TEMPERED if self.across is TEMPERED else f"run longer; if they still differ, {ACROSS}"
+        if "Minibatch" in self.wrappers:
+            return "use larger batches, which allow larger steps, or run much longer"
         if len(self.blocks) > 1:
             return "correlated blocks slow each other down: move their parameters in one block, or run much longer"
         if self.step is not None and not self.unset:
@@ -101,8 +103,6 @@ class Advice(NamedTuple):
                 "leave the step size and the metric unset so that they are tuned, use a metric that fits or a kernel "
                 "that moves further, such as HMC, or run much longer"
             )
-        if "Minibatch" in self.wrappers:
-            return f"{self.metrics}, use larger batches, which allow larger steps, or run much longer"
         return f"{self.metrics}, use a kernel that moves further, such as NUTS, or run much longer"
 
     @property

@@ -248,7 +248,7 @@ def own_findings(recorders: Sequence[Any], results: Mapping[str, Any], state: An
 
 
 def findings_of(state: Any) -> Iterator[Finding]:
-    """Yield the findings of a kernel's state, those of a wrapper before those of what it wraps."""
+    """Yield the findings of a kernel's state, a wrapper's before its base's."""
     if hasattr(state, "findings"):
         yield from state.findings()
     if isinstance(state, (tuple, list)):

@@ -288,9 +288,14 @@ class Judged(NamedTuple):
     evaluations: int
 
 
-def judge_target(target: BoundTarget, draws: Array, kinds: set[str], names: Sequence[str]) -> Judged:
+def judge_target(
+    target: BoundTarget, draws: Array, kinds: set[str], names: Sequence[str], whole: bool = True
+) -> Judged:
     """Judge the score at the draws and, for findings of some kinds, the log density around them, between modes and in
-    the tails."""
+    the tails.
+
+    A target that is not `whole`, of some rows of the data, has its mode at another position.
+    """
     one_mode, n = False, draws.shape[0]
     rows = np.stack([to_host(draws[int(i), ...]) for i in np.linspace(n // 2, n - 1, min(64, n - n // 2)).astype(int)])
     like, judged, count = draws[-1, ...], [], 0
@@ -320,7 +325,8 @@ def judge_target(target: BoundTarget, draws: Array, kinds: set[str], names: Sequ
         judged.append(judge_bound(around, target.constrained))
     if kinds & OF_NO_END and "underflow" not in kinds:
         judged.append(judge_improper([along(ray) for ray in _rays(rows)]))
-    if "rhat" in kinds and rows.ndim > 2 and not wanted(target.requires).log_density:  # no warm-up has compared chains
+    unseen = not wanted(target.requires).log_density  # no warm-up has compared the chains
+    if "rhat" in kinds and rows.ndim > 2 and whole and unseen:
         late = judge_arrival(np.stack([density(x) for x in rows]), "at the end of the run")
         # In one mode, log densities of chains that hardly move have a standard deviation of about sqrt(dim / 2).
         judged.append(late if late is not None and late.value > 10 * math.sqrt(rows.shape[-1] / 2) else None)

@@ -56,6 +56,7 @@ def judge_annealing(name: str, at: float, end: float, left: int | None = None) -
     return [Finding("annealing", what, at, f"make {more}; increase draws or burn_in")]
 
 
+FEWEST_UNEVEN = 16  # chains by which coordinates are compared
 WARM = 1.2  # Times as hot as the target: what fewer than some hundred numbers cannot tell from chance
 
 
@@ -77,6 +78,31 @@ def judge_heat(heat: np.ndarray, dim: int) -> list[Finding]:
             temperature,
             "noisy scores heat them by step_size * variance of the noise / (2 friction). Use a smaller step size, a "
             "larger friction, or larger batches",
+        )
+    ]
+
+
+def judge_uneven_heat(momentum: np.ndarray) -> list[Finding]:
+    """Check whether some coordinates are hotter than others at the end of a run, by momenta (*chains, dim), mass 1.
+
+    The log of a mean of n squared normals has a standard deviation of about sqrt(2 / (n - 4)), so the largest of the
+    dim^2 ratios of two exceeds the bound with probability below 1e-5.
+    """
+    chains = momentum.reshape(-1, momentum.shape[-1])
+    n, dim = chains.shape
+    each = np.mean(chains**2, axis=0)
+    hot, cold = int(np.argmax(each)), int(np.argmin(each))
+    bound = math.exp(math.sqrt(2.0 * math.log(2e5 * dim * dim) * 4.0 / (n - 4))) if n >= FEWEST_UNEVEN else math.inf
+    if not each[hot] > max(2.0, bound) * each[cold] > 0:
+        return []
+    return [
+        Finding(
+            "heat",
+            f"momenta of coordinate {hot} are {each[hot]:.2g} times as hot as the target's, and of coordinate {cold} "
+            f"{each[cold]:.2g} times, so variances are off by about these factors",
+            float(each[hot] / each[cold]),
+            "the noise of the scores differs between coordinates, and one friction cannot correct it. Rescale the "
+            "coordinates, such as by standardized covariates, or use larger batches",
         )
     ]
 

@@ -8,7 +8,7 @@ from xpsample.core.hyperparameters import per_coordinate
 from xpsample.core.registry import to_host
 from xpsample.core.specs import Specs
 from xpsample.diagnostics.findings import Finding
-from xpsample.diagnostics.temperatures import judge_heat
+from xpsample.diagnostics.temperatures import judge_heat, judge_uneven_heat
 from xpsample.kernels.kernel import Info, Kernel, freeze, none_frozen, normal_like, select
 from xpsample.kernels.traits import UNADJUSTED, Trait
 from xpsample.targets.bound import BoundTarget
@@ -25,8 +25,8 @@ class SGNHTState(NamedTuple):
     heat: Array
 
     def findings(self) -> list[Finding]:
-        """Check the temperature of the momenta, which the friction regulates in the course of a run."""
-        return judge_heat(to_host(self.heat), self.momentum.shape[-1])
+        """Check the temperature of the momenta, which the friction regulates over all coordinates together."""
+        return judge_heat(to_host(self.heat), self.momentum.shape[-1]) or judge_uneven_heat(to_host(self.momentum))
 
 
 class SGNHT(Kernel[SGNHTState, Info]):

@@ -88,7 +88,7 @@ def examined(trace: Trace, target: BoundTarget) -> tuple[Trace, tuple[Finding, .
     kinds, names = {finding.kind for finding in findings}, [f"x[{i}]" for i in range(trace.draws.shape[-1])]
     if len(trace._labels(len(names))) == len(names):  # a simplex has fewer coordinates than values
         names = list(trace._labels(len(names)))
-    found, one_mode, evaluations = judge_target(few, trace.draws, kinds, names)
+    found, one_mode, evaluations = judge_target(few, trace.draws, kinds, names, few is target)
     found += [] if rounding is None else [rounding]
     told = [*known.get("findings", ()), *(finding.to_json() for finding in found)]
     known = known | {"findings": told, "one_mode": one_mode, "evaluations": evaluations}
