@@ -187,6 +187,12 @@ def test_no_line_of_a_sentence_becomes_an_item_of_a_list() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_definitions_of_the_glossary_are_indented_alike() -> None:
+    """Sphinx cuts the indentation of a definition's first line from all its lines, and letters with it."""
+    lines = (DOCS / "glossary.md").read_text().splitlines()
+    assert not [line for line in lines if line.startswith(" ") and not re.match(r" {4}\S", line)]
+
+
 def test_the_readme_shows_ten_lines_of_use() -> None:
     (_, code), *_ = blocks(ROOT / "README.md", "python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
