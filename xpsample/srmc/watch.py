@@ -87,7 +87,7 @@ def judge(
     if idle:
         what = f"nothing repels in {idle} of {count} chains, because their gamma and theta are 0"
         advice = (
-            "pass the spectrum to the Stable schedule, which allows no step where the base kernel may be in resonance, "
+            "pass eigenvalues to the Stable schedule, which allows no step where the base kernel may be in resonance, "
             "or change steps or step_size"
         )
         found.append(Finding("tilt_idle", what, idle, advice))
