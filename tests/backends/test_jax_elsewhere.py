@@ -34,7 +34,7 @@ def lowered(monkeypatch):
         return lambda *args: jax.tree.map(lambda a: jax.device_put(np.zeros(a.shape, a.dtype)), traced.out_info)
 
     monkeypatch.setattr(programs.Compiled, "_compiled", instead)
-    monkeypatch.setattr("xpsample.targets.target.check_bonds", lambda *args: None)  # of values, which are zeros
+    monkeypatch.setattr("xpsample.targets.target.check_discrete", lambda *args: None)  # of values, which are zeros
     return texts
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import xpsample as xps
 from tests.conftest import open_library
-from xpsample.core.errors import CapabilityError, CheckpointError, LogDensityError
+from xpsample.core.errors import CapabilityError, CheckpointError, LogDensityError, PositionError
+from xpsample.zoo.ising import ising_couplings
 
 X0 = np.random.default_rng(0).normal(size=(4, 3))
 OTHER = X0 + 1.0
@@ -114,10 +115,34 @@ def test_what_is_not_finite_is_refused_at_each_call(name):
     library = open_library(name, "float64")
     sampler = xps.Sampler(target(), KERNELS["given"], library.array(X0), 30, progress=False)
     broken = np.where(np.arange(4)[:, None] == 2, np.nan, X0)
-    with pytest.raises(LogDensityError, match="not finite"):
+    with pytest.raises(PositionError, match="positions must be finite"):
         sampler(1, library.array(broken))
     with pytest.raises(LogDensityError, match="not finite"):
         sampler(1, data={"y": np.full((20, 3), np.nan)})
+
+
+@pytest.mark.parametrize(
+    ("space", "kernel", "good", "bad"),
+    [
+        (xps.Permutations(), xps.Swap(), [0, 1, 2], [1, 1, 1]),
+        (xps.Spins(), xps.Gibbs(), [1, -1, 1], [1, 0.3, 1]),
+        (xps.Integers(0, 5), xps.RWM(2.0), [0, 5, 1], [0, 9, 1]),
+        (xps.Categorical((0, 1, 2)), xps.Sweep(), [0, 1, 2], [0, 1, 7]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_positions_off_the_space_are_refused_at_each_call(space, kernel, good, bad):
+    flat = xps.Target(lambda x: 0.0 * x[..., 0], space=space)
+    sampler = xps.Sampler(flat, kernel, np.asarray([good, good], dtype=float), 5, progress=False)
+    with pytest.raises(PositionError):
+        sampler(1, np.asarray([good, bad], dtype=float))
+
+
+def test_couplings_that_a_kernel_cannot_serve_are_refused_at_each_call():
+    ferromagnet = ising_couplings(np.ones((3, 3)) - np.eye(3))
+    sampler = xps.Sampler(ferromagnet, xps.SwendsenWang(), np.ones((4, 3)), 5, progress=False)
+    with pytest.raises(CapabilityError, match="couplings that make values equal"):
+        sampler(1, data=ferromagnet.data | {"couplings": -ferromagnet.data["couplings"]})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from xpsample.sampling.program import Program, check_limits, metadata
 from xpsample.sampling.transient import TunedPath
 from xpsample.sampling.warm_up import warm_up
 from xpsample.targets.bound import on_some_rows
-from xpsample.targets.contract import check_point
+from xpsample.targets.contract import check_discrete, check_point
 from xpsample.targets.point import Capability
 from xpsample.targets.shaped import positions
 from xpsample.targets.target import AbstractTarget, HoldsData, Target, check_target
@@ -195,7 +195,7 @@ shards, executor, callbacks
         Raises
         ------
         XpsampleError
-            If the target is not finite at the positions, or has no data that can be replaced.
+            If positions are not on the target's space, the target is not finite there, or it cannot use the data.
         Interrupted
             On Ctrl-C or SIGTERM.
         """
@@ -214,7 +214,9 @@ shards, executor, callbacks
                 program = replace(program, target=program.target.with_data(placed))
             with current_device(x), errors_of_functions("the target failed at the initial positions"):
                 checked = on_some_rows(program.target)
+                program.target.space.check(program.backend.xp, x)
                 check_point(checked, checked.evaluate(x), x)
+                check_discrete(checked, x)
         with current_device(x):
             if self.is_sharded:
                 from xpsample.sampling.parallel import run_shards

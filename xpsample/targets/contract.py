@@ -247,11 +247,19 @@ def check_point(target: BoundTarget, point: Point, x: Array) -> None:
         check_array("the log-density differences", point.differences, x, shape)
 
 
-def check_differences_at(target: BoundTarget, x: Array) -> None:
-    """Raise LogDensityError unless the user's ``differences_at`` of the last variable agree with the log density."""
-    assert isinstance(target.space, Discrete)
-    last = target.space.variables(x.shape[-1]) - 1
-    found, expected = target.differences_at(x, last), BoundTarget._differences_at(target, x, last)
+def check_discrete(target: BoundTarget, x: Array) -> None:
+    """Raise unless a user's `differences_at` and `bonds`, if the kernel uses them, agree with the log density."""
+    if Capability.DIFFERENCES_AT in target.requires and isinstance(target.space, Discrete):
+        last = target.space.variables(x.shape[-1]) - 1
+        own = target.sweep_cost(x) != BoundTarget._sweep_cost(target, x)
+        for i in sorted({0, last // 2, last}) if own else ():
+            _check_differences_at(target, x, i)
+    if Capability.BONDS in target.requires:
+        _check_bonds(target, x)
+
+
+def _check_differences_at(target: BoundTarget, x: Array, i: int) -> None:
+    found, expected = target.differences_at(x, i), BoundTarget._differences_at(target, x, i)
     check_array("differences_at", found, target.as_floating(x), tuple(expected.shape))
     own, truth = to_host(found), to_host(expected)
     scale = 1.0 + np.abs(to_host(target.log_density(x)))[..., None] + np.abs(truth)
@@ -259,17 +267,18 @@ def check_differences_at(target: BoundTarget, x: Array) -> None:
     if np.any(wrong):
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise LogDensityError(
-            f"differences_at(x, {last}) is {own[at]:.6g} at index {at}, but the log density changes by "
+            f"differences_at(x, {i}) is {own[at]:.6g} at index {at}, but the log density changes by "
             f"{truth[at]:.6g}. Return log_density(y) - log_density(x), in the order of Discrete.move."
         )
 
 
-def check_bonds(target: BoundTarget, x: Array) -> None:
+def _check_bonds(target: BoundTarget, x: Array) -> None:
     """Raise unless the bonds are a ferromagnet's, and agree with changes of the log density."""
     space = target.space
     assert isinstance(space, Discrete)
     neighbors, bond, gains, field = (to_host(part) for part in target.bonds()[:4])
     gains = np.where(bond < target.bonds().number, gains, 0.0)
+    _check_ends(neighbors, bond, gains, target.bonds().number)
     if np.any(gains < 0):
         raise CapabilityError(
             f"SwendsenWang needs couplings that make values equal; got one of {np.min(gains):.6g}. Use Sweep()."
@@ -292,6 +301,25 @@ def check_bonds(target: BoundTarget, x: Array) -> None:
         raise LogDensityError(
             f"the bonds contradict the log density: it changes by {(other - density)[wrong][0]:.6g} between two "
             f"states, and their sum by {(there - here)[wrong][0]:.6g}. Count each bond once."
+        )
+
+
+def _check_ends(neighbors: np.ndarray, bond: np.ndarray, gains: np.ndarray, number: int) -> None:
+    """Raise LogDensityError unless each bond has two ends, which name each other and have the same gain."""
+    ends = np.flatnonzero(bond < number)
+    ends = ends[np.argsort(bond.ravel()[ends], kind="stable")]
+    first, last = ends[::2], ends[1::2]
+    own, others = np.broadcast_to(np.arange(len(bond))[:, None], bond.shape).ravel(), neighbors.ravel()
+    gains = gains.reshape((*gains.shape[:-2], -1))
+    if (
+        len(first) != len(last)
+        or np.any(bond.ravel()[first] != bond.ravel()[last])
+        or np.any(np.diff(bond.ravel()[first]) == 0)
+        or np.any((own[first] != others[last]) | (own[last] != others[first]))
+        or not np.allclose(gains[..., first], gains[..., last], rtol=1e-5)
+    ):
+        raise LogDensityError(
+            "bonds must have each bond twice, once for each of its two variables, with the same number and gain"
         )
 
 

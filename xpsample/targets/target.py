@@ -33,7 +33,7 @@ from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_p
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bonds import Bonds
 from xpsample.targets.bound import BoundTarget, DataAndAcceptance, on_some_rows
-from xpsample.targets.contract import check_array, check_bonds, check_differences_at, check_functions, failed
+from xpsample.targets.contract import check_array, check_discrete, check_functions, failed
 from xpsample.targets.point import Capability, Costs
 from xpsample.targets.prepared import PreparedTarget, placed, positions_around
 from xpsample.targets.shaped import flattened
@@ -215,10 +215,7 @@ class Target(AbstractTarget):
         given = {name: getattr(checked, name) for name, function in own.items() if function is not None}
         try:
             check_functions(checked, x, given)
-            if self.differences_at is not None and Capability.DIFFERENCES_AT in requires:
-                check_differences_at(checked, x)
-            if Capability.BONDS in requires:
-                check_bonds(checked, x)
+            check_discrete(checked, x)
         except Exception as error:  # of the user's functions
             self._explain(error, checked, x)
         return bound

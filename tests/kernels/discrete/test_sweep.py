@@ -128,8 +128,10 @@ def test_differences_that_are_not_those_of_the_density_are_refused(library):
         xps.sample(target, xps.Sweep(), library.array(np.ones((2, 3))), 2, seed=1, progress=False)
 
     run(lambda x, i: (-0.6 * x[..., i])[..., None])
-    with pytest.raises(LogDensityError, match=r"differences_at\(x, 2\) is 0.6 at index \(0, 0\).*changes by -0.6"):
-        run(lambda x, i: (0.6 * x[..., i])[..., None])
+    for wrong in range(3):
+        message = rf"differences_at\(x, {wrong}\) is 0.6 at index \(0, 0\).*changes by -0.6"
+        with pytest.raises(LogDensityError, match=message):
+            run(lambda x, i, wrong=wrong: ((-0.6 + 1.2 * (i == wrong)) * x[..., i])[..., None])
     with pytest.raises(LogDensityError, match="differences_at must have shape"):
         run(lambda x, i: -0.6 * x[..., i])
 

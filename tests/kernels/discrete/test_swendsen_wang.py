@@ -265,9 +265,9 @@ def test_what_it_cannot_serve_is_refused():
     assert Trait.INVARIANT in kernel.traits
 
 
-def _one_bond(gain):
-    neighbors, bond = np.array([[1], [0], [0], [0]]), np.array([[0], [0], [1], [1]])
-    return Bonds(neighbors, bond, np.full((4, 1), gain), np.zeros((4, 2)), 1)
+def _one_bond(gain, neighbors=(1, 0, 0, 0), bond=(0, 0, 1, 1)):
+    neighbors, bond = (np.array(ends)[:, None] for ends in (neighbors, bond))
+    return Bonds(neighbors, bond, gain * np.ones((4, 1)), np.zeros((4, 2)), 1)
 
 
 def test_bonds_that_are_not_those_of_the_density_are_refused():
@@ -278,3 +278,20 @@ def test_bonds_that_are_not_those_of_the_density_are_refused():
     run(0.8)
     with pytest.raises(LogDensityError, match="the bonds contradict the log density"):
         run(0.4)
+
+
+@pytest.mark.parametrize(
+    "bonds",
+    [
+        _one_bond(np.array([[0.6], [1.0], [0.0], [0.0]])),
+        _one_bond(0.8, neighbors=(1, 2, 0, 0)),
+        _one_bond(0.8, bond=(0, 1, 0, 1)),
+        _one_bond(1.6, bond=(0, 1, 1, 1)),
+        _one_bond(0.8, bond=(0, 0, 0, 0)),
+    ],
+    ids=["gains", "neighbors", "other variable", "one end", "four ends"],
+)
+def test_a_bond_whose_ends_differ_is_refused(bonds):
+    target = xps.Target(lambda x: 0.4 * x[..., 0] * x[..., 1], bonds=lambda: bonds, space=xps.Spins())
+    with pytest.raises(LogDensityError, match="each bond twice"):
+        xps.sample(target, xps.SwendsenWang(), np.ones((2, 4)), 2, seed=1, progress=False)
