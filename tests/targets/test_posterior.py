@@ -250,8 +250,19 @@ def test_no_more_rows_than_uniforms_can_tell_apart():
         return kernel.init(flat.prepare(x, kernel.requires), x)
 
     assert of(2**23).point.x.shape == (2, 1)
-    with pytest.raises(HyperparameterError, match="at most 8388608 for uniforms of float32; got 8388609"):
+    with pytest.raises(HyperparameterError, match="at most 8388608 for positions of float32; got 8388609"):
         of(2**23 + 1)
+
+
+@pytest.mark.parametrize("shape", [(3 * 10**9,), (3, 10**9)])
+def test_more_rows_than_32_bits_count(shape, monkeypatch):
+    """The rows take no memory, since all are one number."""
+    data, seen = Rows(np.broadcast_to(np.int8(7), shape), np.ones((1,) * (len(shape) - 1))), []
+    monkeypatch.setattr(numpy_xp, "reshape", lambda a, shape: a if a.size > 10**9 else np.reshape(a, shape))
+    monkeypatch.setattr(numpy_xp, "take", lambda leaf, at, axis: seen.extend(at.tolist()) or np.zeros(len(at)))
+    draw_rows(numpy_xp, data, np.asarray([0.1, 0.9]))
+    count = shape[-1]
+    assert seen == [set_ * count + i for set_ in range(len(shape) * 2 - 1) for i in (count // 10, 9 * count // 10)]
 
 
 @pytest.mark.sampled(2)
@@ -279,8 +290,27 @@ def test_a_run_of_batches_never_evaluates_all_rows(library, sets, warmup, tmp_pa
         warnings.simplefilter("ignore")
         sampler = xps.Sampler(target, kernel, x0, 400, warmup=warmup, checkpoint=tmp_path, progress=False)
         sampler(1)
-        replace(sampler, checkpoint=None)(1, data=Rows(rows + 1.0, np.ones((1,) * len(sets))))
+        replace(sampler, checkpoint=None)(1, data=rows + 1.0)
     assert seen and max(seen) <= 256
+
+
+@pytest.mark.parametrize("count", [N, 2 * N])
+def test_a_sampler_is_called_with_other_rows(count, library):
+    """Of the same number, which are arguments of what is compiled, or of another one."""
+    rows = {"a": np.tile(ROWS["a"] + 1.0, (count // N, 1))}
+    kernel, x0, settings = Minibatch(ULA(0.01), 5), library.array(START), {"progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = xps.Sampler(target(), kernel, x0, 20, **settings)(1, data=rows)
+        other = posterior(log_prior, log_likelihood, rows, lambda x: -x, likelihood_score)
+        once = sample(other, kernel, x0, 20, seed=1, **settings)
+    np.testing.assert_array_equal(library.host(again.draws), library.host(once.draws))
+
+
+@pytest.mark.parametrize("rows", [{"a": FEATURES, "b": FEATURES[1:]}, {}, {"a": ["x"]}, 3.0, None])
+def test_other_rows_are_checked(rows):
+    with pytest.raises(HyperparameterError, match="rows"):
+        target().with_data(rows)
 
 
 def test_some_rows_have_the_weight_of_all():

@@ -11,6 +11,7 @@ import xpsample as xps
 from tests.conftest import open_library
 from xpsample.core.errors import (
     BackendError,
+    CapabilityError,
     CheckpointError,
     FunctionError,
     HyperparameterError,
@@ -260,6 +261,25 @@ def test_what_cannot_be_read_by_number_is_refused(rows, message):
 def test_rows_of_several_sets_are_arrays():
     with pytest.raises(HyperparameterError, match=r"with sets=1, every leaf of rows must be an array; got <"):
         posterior(Dataset(lambda i: i), sets=1)
+
+
+def test_a_sampler_is_not_called_with_other_rows(tmp_path):
+    """They are read by the functions of the target: other numbers would choose other rows of the same file."""
+    sampler = xps.Sampler(posterior(mapped(tmp_path)), BATCHES, START, 5, progress=False)
+    for rows in (ROWS, np.arange(N), np.load(tmp_path / "rows.npy", mmap_mode="r")):
+        with pytest.raises(CapabilityError, match="cannot replace rows in files or datasets"):
+            sampler(1, data=rows)
+
+
+@pytest.mark.parametrize("size", [20, None], ids=["batches", "all"])
+def test_missing_values_are_suspected_at_the_start(size, tmp_path):
+    """Of the rows, and not of their numbers, the first of which is 0."""
+    rows = mapped(tmp_path, np.where(np.arange(N)[:, None] == 6, np.nan, ROWS))
+    kernel = xps.MALA(1e-3) if size is None else xps.Minibatch(xps.ULA(1e-4), size)
+    with pytest.raises(LogDensityError, match=r"^rows are read when they are used, and may have missing values"):
+        drawn(posterior(rows), START, kernel)
+    with pytest.raises(LogDensityError, match=r"^rows are read when they are used, and may have missing values"):
+        xps.start(posterior(rows), START[0], seed=1)
 
 
 def fail(i):

@@ -104,11 +104,12 @@ class Minibatch(Kernel[Any, Any]):
     def init(self, target: BoundTarget, x: Array) -> MinibatchState:
         if not isinstance(target.data, Rows):
             raise CapabilityError("the target has no rows to draw from: make it by posterior(...)")
-        rows, most = target.data.number, 1 / float(target.xp.finfo(x.dtype).eps)
+        xp, rows, sets = target.xp, target.data.number, math.prod(target.data.sets)
+        most = min(int(1 / xp.finfo(x.dtype).eps), int(xp.iinfo(_indexing(xp)).max) // sets)
         if rows > most:
             raise HyperparameterError(
-                f"the rows must number at most {most:.0f} for uniforms of {x.dtype}; got {rows}. Use float64 "
-                "positions, or fewer rows."
+                f"the rows must number at most {most} for positions of {x.dtype}; got {rows}. Use float64 positions, "
+                "or fewer rows."
             )
         return MinibatchState(self.base.init(on_some_rows(target), x))  # each step evaluates again, on its batch
 
@@ -124,11 +125,11 @@ class Minibatch(Kernel[Any, Any]):
 
 def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
     """Return the rows that uniforms (..., n) choose, (..., n, ...), from each chain's own set, weighted by N / n."""
-    count, n = data.number, uniforms.shape[-1]
-    at = xp.astype(xp.floor(uniforms * count), xp.int32)
+    count, n, sets = data.number, uniforms.shape[-1], data.sets
+    dtype = xp.int32 if count * math.prod(sets) < 2**31 else _indexing(xp)
+    at = xp.astype(xp.floor(uniforms * count), dtype)
     at = xp.where(at < count, at, count - 1)  # a uniform that is replayed may be 1
-    sets = tree.leaves(data.rows)[0].shape[: data.weight.ndim]
-    first = count * xp.arange(math.prod(sets), dtype=xp.int32, device=device_of(uniforms))
+    first = count * xp.arange(math.prod(sets), dtype=dtype, device=device_of(uniforms))
     at = xp.reshape(first, (*sets, 1)) + at
     flat = xp.reshape(at, (-1,))
 
@@ -137,3 +138,8 @@ def draw_rows(xp: Any, data: Rows, uniforms: Array) -> Rows:
         return xp.reshape(xp.take(xp.reshape(leaf, (-1, *own)), flat, axis=0), (*at.shape, *own))
 
     return Rows(tree.map(take, data.rows), data.weight * (count / n))
+
+
+def _indexing(xp: Any) -> Any:
+    """The largest integers that the library indexes with."""
+    return xp.__array_namespace_info__().default_dtypes()["indexing"]

@@ -9,7 +9,8 @@ import numpy as np
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.backend import Backend
-from xpsample.core.errors import CapabilityError
+from xpsample.core.errors import CapabilityError, HyperparameterError
+from xpsample.core.hyperparameters import check_reals
 from xpsample.gradients.choices import Evaluations
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.space import Space
@@ -170,6 +171,15 @@ class Rows(NamedTuple):
     rows: tree.Tree
     weight: Any
 
+    def replaced(self, rows: tree.Tree) -> "Rows":
+        """Return other rows with the same axes of sets."""
+        return rows if isinstance(rows, Rows) else rows_of(rows, self.weight.ndim)
+
+    @property
+    def sets(self) -> tuple[int, ...]:
+        """The axes of sets."""
+        return tuple(tree.leaves(self.rows)[0].shape[: self.weight.ndim])
+
     @property
     def number(self) -> int:
         """N, the number of rows of a set."""
@@ -178,8 +188,33 @@ class Rows(NamedTuple):
     def some(self, most: int = 256) -> "Rows":
         """Evenly spaced rows, at most so many, with a weight of N / n."""
         at = (*(slice(None) for _ in range(self.weight.ndim)), slice(None, None, -(-self.number // most)), ...)
-        few = Rows(tree.map(lambda leaf: leaf[at], self.rows), self.weight)
+        few = self._replace(rows=tree.map(lambda leaf: leaf[at], self.rows))
         return few._replace(weight=self.weight * (self.number / few.number))
+
+
+class RowNumbers(Rows):
+    """Numbers of rows that are read when they are used, in place of the rows."""
+
+    def replaced(self, rows: tree.Tree) -> Rows:
+        """Raise CapabilityError: the functions of the target read the rows that it was made with."""
+        raise CapabilityError("data= cannot replace rows in files or datasets: make another target by posterior(...)")
+
+
+def rows_of(rows: tree.Tree, sets: int) -> Rows:
+    """Return rows with a weight of 1; HyperparameterError unless they are arrays (*sets, rows, ...)."""
+    check_rows(rows)
+    shapes = {path: tuple(leaf.shape) for path, leaf in tree.items(rows)}
+    fronts = {shape[: sets + 1] for shape in shapes.values()}
+    if len(fronts) != 1 or any(len(front) <= sets or 0 in front for front in fronts):
+        where = "the rows on its first axis" if sets == 0 else f"the same {sets} axes of sets, then the rows"
+        raise HyperparameterError(f"every leaf of rows has {where}; got the shapes {shapes}")
+    return Rows(rows, np.ones((1,) * sets))
+
+
+def check_rows(rows: tree.Tree) -> None:
+    """Raise HyperparameterError unless all leaves are arrays of real numbers."""
+    for path, leaf in tree.items(rows):
+        check_reals(f"rows {path!r}" if path else "rows", leaf, "an array")
 
 
 def on_some_rows(target: Bound) -> Bound:

@@ -10,10 +10,9 @@ from xpsample.core import tree
 from xpsample.core.arrays import Array, is_array
 from xpsample.core.checks import check_count, check_function, given, is_of_a_function
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
-from xpsample.core.hyperparameters import check_reals
 from xpsample.core.registry import backend_of, to_host
 from xpsample.gradients.choices import Auto, GradientChoice
-from xpsample.targets.bound import Rows
+from xpsample.targets.bound import RowNumbers, Rows, check_rows, rows_of
 from xpsample.targets.target import Target
 
 AUTO = Auto()
@@ -96,13 +95,10 @@ def posterior(
         read = RowsByNumber(rows)
         log_likelihood = read.summed(log_likelihood)
         likelihood_score = None if likelihood_score is None else read.summed(likelihood_score)
-        rows = np.arange(read.count, dtype=np.int32 if read.count < 2**31 else np.int64)
-    _check_reals(rows)
-    shapes = {path: np.shape(leaf) for path, leaf in tree.items(rows)}
-    fronts = {shape[: sets + 1] for shape in shapes.values()}
-    if len(fronts) != 1 or any(len(front) <= sets or 0 in front for front in fronts):
-        where = "the rows on its first axis" if sets == 0 else f"the same {sets} axes of sets, then the rows"
-        raise HyperparameterError(f"every leaf of rows has {where}; got the shapes {shapes}")
+        numbers = np.arange(read.count, dtype=np.int32 if read.count < 2**31 else np.int64)
+        own: Rows = RowNumbers(numbers, np.ones(()))
+    else:
+        own = rows_of(rows, sets)
     if (prior_score is None) != (likelihood_score is None):
         raise CapabilityError("pass both prior_score and likelihood_score, or neither")
 
@@ -115,12 +111,7 @@ def posterior(
         return prior_score(x) + data.weight[..., None] * likelihood_score(x, data.rows)
 
     given = None if prior_score is None else score
-    return Target(log_density, score=given, gradient=gradient, data=Rows(rows, np.ones((1,) * sets)))
-
-
-def _check_reals(rows: tree.Tree) -> None:
-    for path, leaf in tree.items(rows):
-        check_reals(f"rows {path!r}" if path else "rows", leaf, "an array")
+    return Target(log_density, score=given, gradient=gradient, data=own)
 
 
 def _by_number(leaf: Any, sets: int) -> bool:
@@ -160,7 +151,7 @@ class RowsByNumber:
             raise HyperparameterError(f"rows cannot be read by number: {type(error).__name__}: {error}") from error
         if len(set(counts.values())) > 1 or not tree.leaves(ends):
             raise HyperparameterError(f"every leaf of rows must have the same number of rows, at least 1; got {counts}")
-        _check_reals(ends)
+        check_rows(ends)
         self._row = tree.map(lambda leaf: leaf[0], ends)
 
     def __reduce__(self) -> Any:

@@ -32,7 +32,7 @@ from xpsample.spaces.named import Named, is_real
 from xpsample.spaces.space import Constrained, Real, Space, as_floating, check_positions
 from xpsample.targets.acceptance import Acceptance, ByDensity
 from xpsample.targets.bonds import Bonds
-from xpsample.targets.bound import BoundTarget, DataAndAcceptance, on_some_rows
+from xpsample.targets.bound import BoundTarget, DataAndAcceptance, Rows, on_some_rows
 from xpsample.targets.contract import check_array, check_discrete, check_functions, failed
 from xpsample.targets.point import Capability, Costs
 from xpsample.targets.prepared import PreparedTarget, placed, positions_around
@@ -224,7 +224,7 @@ class Target(AbstractTarget):
         """Return the same target with other data."""
         if self.data is None:
             raise CapabilityError("data= was passed, and the target was made without data: Target(..., data=...)")
-        return replace(self, data=data)
+        return replace(self, data=self.data.replaced(data) if isinstance(self.data, Rows) else data)
 
     def place_data(self, backend: Backend, x: Array) -> tree.Tree:
         """Return the data in the library, on the device and in the dtype of x."""
