@@ -29,7 +29,7 @@ from xpsample.core.specs import Specs
 from xpsample.sampling.eager import allocating, eager_repeat
 from xpsample.sampling.noise import Native, Portable, Replay, cut
 from xpsample_jax.noise import draw_rows
-from xpsample_jax.programs import OWN_MODES, Compiled
+from xpsample_jax.programs import OWN_MODES, Compiled, errors_of_host, remembered
 from xpsample_jax.runner import Noise, Runner, like_rows
 
 Array = Any
@@ -93,7 +93,7 @@ class JaxAutodiff(Autodiff):
             return tree.map(lambda a: np.ascontiguousarray(a)[..., None].view(np.uint8), f(np.asarray(at)))
 
         shapes = tree.map(lambda a: jax.ShapeDtypeStruct((*numbers.shape, *a.shape, a.itemsize), np.uint8), row)
-        found = jax.pure_callback(as_bytes, shapes, numbers, vmap_method="expand_dims")
+        found = jax.pure_callback(remembered(as_bytes), shapes, numbers, vmap_method="expand_dims")
 
         def restored(a: np.ndarray, found: Array) -> Array:
             return jnp.reshape(jax.lax.bitcast_convert_type(found, a.dtype), (*numbers.shape, *a.shape))
@@ -156,7 +156,7 @@ class JaxBackend(Backend):
         stop: int,
         stop_flag: StopFlag,
     ) -> Driven:
-        with OWN_MODES:
+        with OWN_MODES, errors_of_host():
             return *self._drive(program, carry, buffers, source, start, stop), stop
 
     def _drive(
@@ -205,7 +205,8 @@ class JaxBackend(Backend):
             yield lo, hi, noise, lo
 
     def synchronize(self, value: tree.Tree, number: float = 0.0) -> float:
-        jax.block_until_ready(value)
+        with errors_of_host():
+            jax.block_until_ready(value)
         apart = next((leaf for leaf in jax.tree.leaves(value) if not _is_here(leaf)), None)
         if apart is None:
             return number
@@ -216,7 +217,8 @@ class JaxBackend(Backend):
 
     def to_host(self, array: Array) -> np.ndarray:
         _check_concrete(array)
-        return np.asarray(array if _is_here(array) else process_allgather(array, tiled=True))
+        with errors_of_host():
+            return np.asarray(array if _is_here(array) else process_allgather(array, tiled=True))
 
     def from_host(self, array: np.ndarray, like: Array) -> Array:
         if isinstance(like, jax.core.Tracer):

@@ -7,9 +7,9 @@ A trace holds what a function read when it was made, and JAX keeps traces by the
 import hashlib
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from contextlib import ExitStack
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jax
@@ -27,7 +27,36 @@ ARRAYS = (jax.Array, np.ndarray, np.generic)
 OF_XLA = ("Sharding", "SPMD", "lapack_", "cu", "hip", "TopK", "ApproxTopK", "mhlo.", "chlo.", "stablehlo.", "xla.")
 """Prefixes of custom calls that their text defines fully; others may hold the address of a function."""
 
+_raised: deque[BaseException] = deque(maxlen=8)
+"""Last errors of functions on the host, which JAX turns into errors of its own with long texts."""
+
 _lock = threading.Lock()
+
+
+def remembered(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function on the host, whose error `errors_of_host` raises again."""
+
+    def call(*args: Any) -> Any:
+        try:
+            return f(*args)
+        except BaseException as error:
+            _raised.append(error)
+            raise
+
+    return call
+
+
+@contextmanager
+def errors_of_host() -> Iterator[None]:
+    """Raise the error of a function on the host in place of JAX's error about it."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        own = next((e for e in _raised if f"{type(e).__name__}: {e}" in str(error)), None)
+        if own is None:
+            raise
+        _raised.remove(own)
+        raise own from None
 
 
 class Executables:
@@ -132,7 +161,8 @@ class Compiled:
                 if len(self._ready) >= FORMS:
                     del self._ready[next(iter(self._ready))]
                 self._ready[function, form] = ready
-        return ready(*args)
+        with errors_of_host():
+            return ready(*args)
 
     def _compiled(self, traced: Any, form: Hashable, args: tuple) -> Any:
         lowered = traced.lower()

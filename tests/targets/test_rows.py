@@ -302,6 +302,27 @@ def test_a_row_that_is_another_one_is_an_error(row, error, message):
         drawn(posterior(Dataset(row)), START, xps.Minibatch(xps.ULA(1e-4), 200), 50)
 
 
+class Own(Exception):
+    """A user's error."""
+
+
+@pytest.mark.parametrize(
+    "raised", [OSError("away"), Own("mine"), ValueError("bad"), StopIteration(), MemoryError("full")]
+)
+def test_an_error_late_in_a_run_is_the_same_on_every_library(raised, library):
+    def row(i):
+        if len(rows.read) > 5000:
+            raise raised
+        return ROWS[i]
+
+    rows = Dataset(row)
+    fine = isinstance(raised, (ValueError, StopIteration))
+    kind, text = (FunctionError, "of rows .*some cannot be read") if fine else (type(raised), str(raised))
+    with pytest.raises(kind, match=text) as error:
+        drawn(posterior(rows), library, draws=500)
+    assert "Traceback" not in str(error.value) and 0 < error.value.trace.draws.shape[0] < 500
+
+
 def test_rows_that_all_have_another_shape_are_an_error():
     total = RowsByNumber(Dataset(lambda i: np.zeros(2 + (i == 77)))).summed(lambda x, rows: rows.sum())
     with pytest.raises(FunctionError, match=r"rows must have shape \(2,\)"):

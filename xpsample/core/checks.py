@@ -48,7 +48,7 @@ def is_of_a_function(error: Exception) -> bool:
     It is no error of xpsample or of a user's classes, and no machine failure, such as lack of memory.
     """
     wrong = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError, NotImplementedError)
-    own = type(error) is RuntimeError or is_numerical(error)
+    own = type(error) in (RuntimeError, StopIteration) or is_numerical(error)
     return (isinstance(error, wrong) or own) and not isinstance(error, XpsampleError)
 
 
