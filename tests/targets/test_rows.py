@@ -173,6 +173,51 @@ def test_floats_get_the_dtype_of_the_positions_and_integers_stay(library32):
     np.testing.assert_allclose(there, here, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [">f8", ">i4"])
+@pytest.mark.parametrize("store", [np.asarray, "memmap", "dataset"], ids=str)
+def test_any_order_of_bytes(dtype, store, library, tmp_path):
+    whole = np.round(10 * ROWS)
+    rows = whole.astype(dtype)
+    if store is not np.asarray:
+        rows = mapped(tmp_path, rows) if store == "memmap" else Dataset(lambda i, rows=rows: rows[i])
+    targets = (posterior(r, of=lambda rows: library.xp.astype(rows, library.xp.float64)) for r in (rows, whole))
+    there, here = (library.host(drawn(target, library, draws=5).draws) for target in targets)
+    np.testing.assert_allclose(there, here, rtol=1e-9)
+
+
+class Named(Dataset):
+    """A table whose columns have names, with a shape, as those of Hugging Face are."""
+
+    shape = (N, 1)
+
+    def __getitem__(self, i):
+        return {"a": self.row(i)} if isinstance(i, int) else {"a": [self.row(j) for j in i]}
+
+
+def test_a_table_with_a_shape_is_read_row_by_row():
+    there = drawn(posterior(Named(lambda i: ROWS[i]), of=lambda rows: rows["a"]), START)
+    np.testing.assert_array_equal(there.draws, drawn(posterior(ROWS), START).draws)
+
+
+class Masked(Dataset):
+    """A file with missing values, as netCDF4 reads them."""
+
+    shape, dtype = ROWS.shape, ROWS.dtype
+
+    def __getitem__(self, i):
+        mask = np.broadcast_to(np.asarray(i)[:, None] == self.row, ROWS[i].shape)
+        return np.ma.masked_array(np.where(mask, 1e30, ROWS[i]), mask)
+
+
+def test_missing_values_are_no_numbers():
+    with pytest.raises(HyperparameterError, match="masked values, which must be filled"):
+        posterior(Masked(0))
+    with pytest.raises(FunctionError, match="masked values, which must be filled"):
+        drawn(posterior(Masked(77)), START, draws=100)
+    there, here = (drawn(posterior(rows), START) for rows in (Masked(-1), ROWS))
+    np.testing.assert_array_equal(there.draws, here.draws)
+
+
 def test_a_batch_is_all_that_is_read(library):
     """The run holds no rows; a step reads its batch, and checks and diagnosis at most 256 rows at a time."""
     rows = Dataset(lambda i: ROWS[i % N], 10_000)
@@ -276,9 +321,13 @@ def test_missing_values_are_suspected_at_the_start(size, tmp_path):
     """Of the rows, and not of their numbers, the first of which is 0."""
     rows = mapped(tmp_path, np.where(np.arange(N)[:, None] == 6, np.nan, ROWS))
     kernel = xps.MALA(1e-3) if size is None else xps.Minibatch(xps.ULA(1e-4), size)
-    with pytest.raises(LogDensityError, match=r"^rows are read when they are used, and may have missing values"):
+    with pytest.raises(
+        LogDensityError, match=r"^rows, which are read when they are used, may have values that are not finite"
+    ):
         drawn(posterior(rows), START, kernel)
-    with pytest.raises(LogDensityError, match=r"^rows are read when they are used, and may have missing values"):
+    with pytest.raises(
+        LogDensityError, match=r"^rows, which are read when they are used, may have values that are not finite"
+    ):
         xps.start(posterior(rows), START[0], seed=1)
 
 

@@ -214,7 +214,8 @@ def rows_of(rows: tree.Tree, sets: int) -> Rows:
 def check_rows(rows: tree.Tree) -> None:
     """Raise HyperparameterError unless all leaves are arrays of real numbers."""
     for path, leaf in tree.items(rows):
-        check_reals(f"rows {path!r}" if path else "rows", leaf, "an array")
+        native = leaf.view(leaf.dtype.newbyteorder("=")) if type(leaf) is np.ndarray else leaf
+        check_reals(f"rows {path!r}" if path else "rows", native, "an array")
 
 
 def on_some_rows(target: Bound) -> Bound:

@@ -326,7 +326,7 @@ def _check_ends(neighbors: np.ndarray, bond: np.ndarray, gains: np.ndarray, numb
 def suspect_data(data: tree.Tree) -> str:
     """Sentence about the first leaf of the data that is not finite, or else has zeros; empty without one."""
     if isinstance(data, RowNumbers):
-        return "rows are read when they are used, and may have missing values: remove or impute these"
+        return "rows, which are read when they are used, may have values that are not finite: remove or impute these"
     hosts = [(path, to_host(leaf)) for path, leaf in tree.items(data) if is_array(leaf)]
     for path, host in hosts:
         if np.issubdtype(host.dtype, np.inexact) and not np.all(np.isfinite(host)):

@@ -7,7 +7,7 @@ import numpy as np
 from array_api_compat import device as device_of
 
 from xpsample.core import tree
-from xpsample.core.arrays import Array, is_array
+from xpsample.core.arrays import Array, in_order, is_array
 from xpsample.core.checks import check_count, check_function, given, is_of_a_function
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.core.registry import backend_of, to_host
@@ -227,17 +227,20 @@ class _ToReopen:
 def _read(store: Any, numbers: np.ndarray) -> tree.Tree:
     """Rows of one store, (*numbers, ...)."""
     if isinstance(store, np.ndarray):
-        return np.asarray(store)[numbers]
+        return in_order(np.asarray(store)[numbers])
     some, at = np.unique(numbers, return_inverse=True)  # files read rows in order, and each once
     at = np.reshape(at, numbers.shape)
-    if hasattr(store, "shape"):
-        return np.asarray(getattr(store, "oindex", store)[some])[at]  # zarr reads rows by `oindex`
+    if hasattr(store, "shape") and hasattr(store, "dtype"):
+        return in_order(_plain(getattr(store, "oindex", store)[some])[at])  # zarr reads rows by `oindex`
     rows = [store[int(i)] for i in some]
+    return tree.map(lambda *leaves: in_order(np.stack(list(map(_plain, leaves)))[at]), *rows)
 
-    def stacked(*leaves: Any) -> np.ndarray:
-        return np.stack(list(map(to_host if is_array(leaves[0]) else np.asarray, leaves)))[at]
 
-    return tree.map(stacked, *rows)
+def _plain(rows: Any) -> np.ndarray:
+    """What a store gives, on the host; an error if values are masked, as those that a netCDF file lacks."""
+    if np.ma.is_masked(rows):
+        raise ValueError("there are masked values, which must be filled")
+    return to_host(rows) if is_array(rows) else np.asarray(rows)
 
 
 def _fitted(rows: np.ndarray, like: np.ndarray) -> np.ndarray:
