@@ -96,10 +96,19 @@ class Walk(MemorylessKernel):
 
 def test_a_log_ratio_of_another_shape_is_refused():
     """One ratio for all chains gave standard deviations of 0.98 for 1, and passed conformance."""
-    with pytest.raises(
-        FunctionError, match=r"log ratio of a kernel must have the shape of the chains, \(4,\); got \(\)"
-    ):
+    with pytest.raises(FunctionError, match=r"log ratio of a kernel must have the shape of the chains, \(4,\); got np"):
         xps.sample(NORMAL, Walk(1.0, None), np.zeros((4, 2)), 10, seed=1)
+
+
+@pytest.mark.parametrize("possible", [lambda x: x.x > 0, lambda x: x.x[..., :1] > 0, lambda x: True])
+def test_possible_moves_of_another_shape_are_refused(possible, library):
+    """The density was blamed, and on NumPy one value was used for all chains."""
+    target = xps.Target(lambda x: -0.5 * library.xp.sum(x**2, axis=-1))
+    bound = target.prepare(library.array(np.zeros((4, 2))), Capability.LOG_DENSITY)
+    point = bound.evaluate(library.array(np.ones((4, 2))))
+    ratio = library.array(np.zeros(4))
+    with pytest.raises(FunctionError, match=r"the possible= of a kernel must have the shape of the chains, \(4,\)"):
+        metropolis(bound, ratio, ratio, point, point, possible=possible(point))
 
 
 def test_a_step_that_changes_the_dtype_is_refused():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
+from xpsample.core.checks import given
 from xpsample.core.covariance import Covariance
 from xpsample.core.errors import FunctionError, HyperparameterError
 from xpsample.core.fields import FrozenDataclass
@@ -232,6 +233,12 @@ def metropolis(
         divergence.
     """
     xp = target.xp
+    for name, value in {"log ratio": log_ratio, "possible=": uniform if possible is None else possible}.items():
+        if getattr(value, "shape", None) != uniform.shape:
+            raise FunctionError(
+                f"the {name} of a kernel must have the shape of the chains, {tuple(uniform.shape)}; got "
+                f"{given(value)}: reduce over the last axis, axis=-1"
+            )
     finite = xp.isfinite(log_ratio)
     probability = xp.where(finite, xp.exp(minimum_with_zero(xp, log_ratio)), 0.0)
     if possible is not None:
@@ -242,11 +249,6 @@ def metropolis(
         diverged = diverged & possible
     if target.constrained:
         diverged = diverged & (proposal.log_density != -math.inf) & (current.log_density != -math.inf)
-    if log_ratio.shape != uniform.shape:
-        raise FunctionError(
-            f"the log ratio of a kernel must have the shape of the chains, {tuple(uniform.shape)}; got "
-            f"{tuple(log_ratio.shape)}: sum over the last axis, axis=-1"
-        )
     spent = target.costs.evaluate if evaluations is None else evaluations
     return select_point(xp, accept, proposal, current), Info(probability, accept, diverged, spent)
 
