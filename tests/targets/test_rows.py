@@ -257,7 +257,8 @@ def test_a_run_resumes_bit_for_bit_and_not_with_other_rows(library, tmp_path):
 def test_workers_open_a_memory_map_by_its_path(view, order, by_path, tmp_path):
     rows = view(mapped(tmp_path, np.asarray(np.tile(ROWS, (100, 1)), order=order)))
     text = pickle.dumps(RowsByNumber(rows))
-    np.testing.assert_array_equal(pickle.loads(text)._stores, rows)
+    np.testing.assert_array_equal(pickle.loads(text)._read(np.arange(len(rows))), rows)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(pickle.loads(text)))._read(np.arange(len(rows))), rows)
     assert (len(text) < 1000) == by_path
 
 
@@ -266,6 +267,48 @@ def test_a_private_memory_map_is_pickled_with_its_changes(tmp_path):
     rows = np.load(tmp_path / "rows.npy", mmap_mode="c")
     rows[0] = 77.0
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(RowsByNumber(rows)))._stores, rows)
+
+
+def of_prior(x):
+    return -0.5 * np.sum(x**2, axis=-1)
+
+
+def of_rows(x, rows):
+    return -0.5 * np.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1))
+
+
+def of_prior_score(x):
+    return -x
+
+
+def of_rows_score(x, rows):
+    return np.sum(rows - x[..., None, :], axis=-2)
+
+
+def test_a_posterior_of_functions_of_a_module_is_pickled(tmp_path):
+    """As process pools of the standard library do, without loky or dask."""
+    for rows in (ROWS, mapped(tmp_path)):
+        target = xps.posterior(of_prior, of_rows, rows, of_prior_score, of_rows_score)
+        there, here = (drawn(t, START) for t in (pickle.loads(pickle.dumps(target)), target))
+        np.testing.assert_array_equal(there.draws, here.draws)
+
+
+def test_a_worker_that_finds_other_rows_says_so(tmp_path):
+    """When it reads, since an error while a target is received would end the worker."""
+    text, numbers = pickle.dumps(RowsByNumber(mapped(tmp_path)).summed(of_rows)), np.arange(N)
+    other = tmp_path / "other.npy"
+    for change, kind, message in (
+        (ROWS + 1.0, FunctionError, "rows.npy has another first row in this process"),
+        (ROWS[:10], FunctionError, "some cannot be read"),
+        (None, FileNotFoundError, "rows.npy"),
+    ):
+        if change is None:
+            (tmp_path / "rows.npy").unlink()
+        else:
+            np.save(other, change)
+            other.replace(tmp_path / "rows.npy")
+        with pytest.raises(kind, match=message):
+            pickle.loads(text)(START, numbers)
 
 
 def loader(iterable=False):
@@ -342,7 +385,7 @@ def fail(i):
         (lambda i: 1 / (i - 77) + ROWS[i], FunctionError, "of rows 0 to 299, some cannot be read: ZeroDivisionError"),
         (lambda i: np.ones(2) * 0.5 if i == 77 else np.ones(2, dtype=int), FunctionError, "dtype int64, as the first"),
         (lambda i: fail(i) if i == 77 else ROWS[i], OSError, "the disk is away"),
-        (lambda i: ROWS[i] + np.random.default_rng().random(), LogDensityError, "and then"),
+        (lambda i: ROWS[i] + 100 * np.random.default_rng().random(), LogDensityError, "and then"),
     ],
     ids=["shape", "error", "dtype", "disk", "random"],
 )

@@ -1,6 +1,9 @@
 """Posteriors given data rows: what minibatches can be drawn from."""
 
+import math
 from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
 from typing import Any, final
 
 import numpy as np
@@ -102,16 +105,16 @@ def posterior(
     if (prior_score is None) != (likelihood_score is None):
         raise CapabilityError("pass both prior_score and likelihood_score, or neither")
 
-    def log_density(x: Array, data: Rows) -> Array:
-        return log_prior(x) + data.weight * log_likelihood(x, data.rows)
+    score: Any = None if prior_score is None else partial(_score, prior_score, likelihood_score)
+    return Target(partial(_log_density, log_prior, log_likelihood), score=score, gradient=gradient, data=own)
 
-    def score(x: Array, data: Rows) -> Array:
-        assert prior_score is not None
-        assert likelihood_score is not None
-        return prior_score(x) + data.weight[..., None] * likelihood_score(x, data.rows)
 
-    given = None if prior_score is None else score
-    return Target(log_density, score=given, gradient=gradient, data=own)
+def _log_density(log_prior: Callable[..., Array], log_likelihood: Callable[..., Array], x: Array, data: Rows) -> Array:
+    return log_prior(x) + data.weight * log_likelihood(x, data.rows)
+
+
+def _score(prior: Any, likelihood: Any, x: Array, data: Rows) -> Array:
+    return prior(x) + data.weight[..., None] * likelihood(x, data.rows)
 
 
 def _by_number(leaf: Any, sets: int) -> bool:
@@ -152,39 +155,40 @@ class RowsByNumber:
         if len(set(counts.values())) > 1 or not tree.leaves(ends):
             raise HyperparameterError(f"every leaf of rows must have the same number of rows, at least 1; got {counts}")
         check_rows(ends)
-        self._row = tree.map(lambda leaf: leaf[0], ends)
+        self._none = tree.map(lambda leaf: leaf[:0], ends)  # for the shapes and dtypes of rows
 
-    def __reduce__(self) -> Any:
-        return RowsByNumber, (tree.map(lambda s: _ToReopen(s) if _is_in_file(s) else s, self._stores),)
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_stores": tree.map(lambda s: _Reopened(s) if _is_in_file(s) else s, self._stores)}
 
     def summed(self, function: Callable[[Array, tree.Tree], Array]) -> Callable[[Array, Array], Array]:
         """Return the sum of a function of rows over parts of them, which are given by their numbers (..., n)."""
+        return partial(self._sum, function)
 
-        part = min(PART, max(1, BYTES // max(1, sum(leaf.nbytes for leaf in tree.leaves(self._row)))))
+    def _sum(self, function: Callable[[Array, tree.Tree], Array], x: Array, numbers: Array) -> Array:
+        part = min(
+            PART,
+            max(1, BYTES // max(1, sum(leaf.itemsize * math.prod(leaf.shape[1:]) for leaf in tree.leaves(self._none)))),
+        )
+        backend, count = backend_of(x), numbers.shape[-1]
+        if count <= part:
+            return function(x, self._on(x, numbers))
+        xp, more = backend.xp, count // part - 1
+        within = xp.arange(part, dtype=numbers.dtype, device=device_of(numbers))
 
-        def total(x: Array, numbers: Array) -> Array:
-            backend, count = backend_of(x), numbers.shape[-1]
-            if count <= part:
-                return function(x, self._on(x, numbers))
-            xp, more = backend.xp, count // part - 1
-            within = xp.arange(part, dtype=numbers.dtype, device=device_of(numbers))
+        def add(i: Any, value: Array) -> Array:
+            return value + function(x, self._on(x, xp.take(numbers, within + i * part, axis=-1)))
 
-            def add(i: Any, value: Array) -> Array:
-                return value + function(x, self._on(x, xp.take(numbers, within + i * part, axis=-1)))
-
-            value = backend.repeat(more, add, function(x, self._on(x, numbers[..., -part:])))
-            rest = numbers[..., more * part : count - part]
-            return value + function(x, self._on(x, rest)) if count % part else value
-
-        return total
+        value = backend.repeat(more, add, function(x, self._on(x, numbers[..., -part:])))
+        rest = numbers[..., more * part : count - part]
+        return value + function(x, self._on(x, rest)) if count % part else value
 
     def _on(self, x: Array, numbers: Array) -> tree.Tree:
         """Rows (*numbers, ...) in the library, on the device and, if floating, in the dtype of x."""
         backend = backend_of(x)
 
         def form(leaf: np.ndarray) -> np.ndarray:
-            kept = leaf.astype(tree.dtype_name(x)) if leaf.dtype.kind == "f" else backend.from_host(leaf[None], numbers)
-            return np.zeros(leaf.shape, tree.dtype_name(kept))
+            kept = leaf.astype(tree.dtype_name(x)) if leaf.dtype.kind == "f" else backend.from_host(leaf, numbers)
+            return np.zeros(leaf.shape[1:], tree.dtype_name(kept))
 
         def read(numbers: np.ndarray) -> tree.Tree:
             try:
@@ -195,7 +199,7 @@ class RowsByNumber:
                 which = f"{numbers.min()} to {numbers.max()}"
                 raise FunctionError(f"of rows {which}, some cannot be read: {type(error).__name__}: {error}") from error
 
-        row = tree.map(form, self._row)
+        row = tree.map(form, self._none)
         if backend.autodiff is not None:
             return backend.autodiff.on_host(read, row, numbers)
         return tree.map(lambda leaf: backend.from_host(leaf, numbers), read(backend.to_host(numbers)))
@@ -210,18 +214,29 @@ def _is_in_file(store: Any) -> bool:
     return named and (store.flags.c_contiguous or store.flags.f_contiguous)
 
 
-class _ToReopen:
-    """A memory map, which another process opens by its path."""
+class _Reopened:
+    """A memory map, which another process opens by its path when it first reads from it."""
 
     def __init__(self, rows: np.memmap) -> None:
-        self._rows = rows
-
-    def __reduce__(self) -> Any:
-        rows, whole = self._rows, self._rows
+        whole = rows
         while isinstance(whole.base, np.memmap):
             whole = whole.base
         offset = whole.offset + rows.ctypes.data - whole.ctypes.data
-        return np.memmap, (rows.filename, rows.dtype, "r", offset, rows.shape, "C" if rows.flags.c_contiguous else "F")
+        order = "C" if rows.flags.c_contiguous else "F"
+        self._settings: Any = (rows.filename, rows.dtype, "r", offset, rows.shape, order)
+        self._first, self.shape, self.dtype = sha256(rows[0].tobytes()).digest(), rows.shape, rows.dtype
+        self._rows: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_rows": None}
+
+    def __getitem__(self, numbers: np.ndarray) -> np.ndarray:
+        if self._rows is None:
+            rows = np.memmap(*self._settings)
+            if sha256(rows[0].tobytes()).digest() != self._first:
+                raise ValueError(f"{rows.filename} has another first row in this process")
+            self._rows = rows
+        return self._rows[numbers]
 
 
 def _read(store: Any, numbers: np.ndarray) -> tree.Tree:
