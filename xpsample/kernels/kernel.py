@@ -233,12 +233,13 @@ def metropolis(
         divergence.
     """
     xp = target.xp
-    for name, value in {"log ratio": log_ratio, "possible=": uniform if possible is None else possible}.items():
-        if getattr(value, "shape", None) != uniform.shape:
-            raise FunctionError(
-                f"the {name} of a kernel must have the shape of the chains, {tuple(uniform.shape)}; got "
-                f"{given(value)}: reduce over the last axis, axis=-1"
-            )
+    shape = uniform.shape
+    if log_ratio.shape != shape or (possible is not None and getattr(possible, "shape", None) != shape):
+        name, value = ("log ratio", log_ratio) if log_ratio.shape != shape else ("possible=", possible)
+        raise FunctionError(
+            f"the {name} of a kernel must have the shape of the chains, {tuple(shape)}; got {given(value)}: reduce "
+            "over the last axis, axis=-1"
+        )
     finite = xp.isfinite(log_ratio)
     probability = xp.where(finite, xp.exp(minimum_with_zero(xp, log_ratio)), 0.0)
     if possible is not None:
