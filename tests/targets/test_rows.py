@@ -22,6 +22,7 @@ from xpsample.diagnostics.convergence import mcse_mean
 from xpsample.metrics.stein import RBF
 from xpsample.srld import SRLD, Rolling
 from xpsample.targets import rows as module
+from xpsample.targets.bound import RowNumbers
 from xpsample.targets.rows import RowsByNumber
 
 N = 300
@@ -223,7 +224,7 @@ def test_a_batch_is_all_that_is_read(library):
     rows = Dataset(lambda i: ROWS[i % N], 10_000)
     target = posterior(rows)
     bound = target.prepare(library.array(START), BATCHES.requires)
-    assert bound.data.rows.shape == (10_000,) and bound.data.rows.dtype == library.xp.int32
+    assert bound.data.rows.numbers.shape == (10_000,) and bound.data.rows.numbers.dtype == library.xp.int32
     rows.read.clear()
     trace = drawn(target, library, xps.Minibatch(xps.ULA(1e-4), 5, common=True), 500, recorders=[xps.Moments()])
     assert len(rows.read) < 500 * 5 + 40 * 256
@@ -295,7 +296,7 @@ def test_a_posterior_of_functions_of_a_module_is_pickled(tmp_path):
 
 def test_a_worker_that_finds_other_rows_says_so(tmp_path):
     """When it reads, since an error while a target is received would end the worker."""
-    text, numbers = pickle.dumps(RowsByNumber(mapped(tmp_path)).summed(of_rows)), np.arange(N)
+    text, numbers = pickle.dumps(RowsByNumber(mapped(tmp_path)).summed(of_rows)), RowNumbers(np.arange(N))
     other = tmp_path / "other.npy"
     for change, kind, message in (
         (ROWS + 1.0, FunctionError, "rows.npy has another first row in this process"),
@@ -418,7 +419,7 @@ def test_an_error_late_in_a_run_is_the_same_on_every_library(raised, library):
 def test_rows_that_all_have_another_shape_are_an_error():
     total = RowsByNumber(Dataset(lambda i: np.zeros(2 + (i == 77)))).summed(lambda x, rows: rows.sum())
     with pytest.raises(FunctionError, match=r"rows must have shape \(2,\)"):
-        total(START, np.asarray([77, 77]))
+        total(START, RowNumbers(np.asarray([77, 77])))
 
 
 @pytest.mark.slow

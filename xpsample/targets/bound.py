@@ -172,7 +172,11 @@ class Rows(NamedTuple):
     weight: Any
 
     def replaced(self, rows: tree.Tree) -> "Rows":
-        """Return other rows with the same axes of sets."""
+        """Return other rows with the same axes of sets; CapabilityError for rows that are read by number."""
+        if isinstance(self.rows, RowNumbers):
+            raise CapabilityError(
+                "data= cannot replace rows in files or datasets: make another target by posterior(...)"
+            )
         return rows if isinstance(rows, Rows) else rows_of(rows, self.weight.ndim)
 
     @property
@@ -192,12 +196,10 @@ class Rows(NamedTuple):
         return few._replace(weight=self.weight * (self.number / few.number))
 
 
-class RowNumbers(Rows):
-    """Numbers of rows that are read when they are used, in place of the rows."""
+class RowNumbers(NamedTuple):
+    """Numbers of rows that the functions of a target read when they are called, in place of the rows."""
 
-    def replaced(self, rows: tree.Tree) -> Rows:
-        """Raise CapabilityError: the functions of the target read the rows that it was made with."""
-        raise CapabilityError("data= cannot replace rows in files or datasets: make another target by posterior(...)")
+    numbers: Array
 
 
 def rows_of(rows: tree.Tree, sets: int) -> Rows:

@@ -17,7 +17,7 @@ from xpsample.core.tree import dtype_name
 from xpsample.spaces.discrete import Discrete
 from xpsample.spaces.named import Named, elsewhere
 from xpsample.spaces.space import Space
-from xpsample.targets.bound import BoundTarget, RowNumbers
+from xpsample.targets.bound import BoundTarget, RowNumbers, Rows
 from xpsample.targets.point import Capability, Point, wanted
 
 
@@ -325,7 +325,7 @@ def _check_ends(neighbors: np.ndarray, bond: np.ndarray, gains: np.ndarray, numb
 
 def suspect_data(data: tree.Tree) -> str:
     """Sentence about the first leaf of the data that is not finite, or else has zeros; empty without one."""
-    if isinstance(data, RowNumbers):
+    if isinstance(data, Rows) and isinstance(data.rows, RowNumbers):
         return "rows, which are read when they are used, may have values that are not finite: remove or impute these"
     hosts = [(path, to_host(leaf)) for path, leaf in tree.items(data) if is_array(leaf)]
     for path, host in hosts:

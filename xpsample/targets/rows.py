@@ -99,7 +99,7 @@ def posterior(
         log_likelihood = read.summed(log_likelihood)
         likelihood_score = None if likelihood_score is None else read.summed(likelihood_score)
         numbers = np.arange(read.count, dtype=np.int32 if read.count < 2**31 else np.int64)
-        own: Rows = RowNumbers(numbers, np.ones(()))
+        own = Rows(RowNumbers(numbers), np.ones(()))
     else:
         own = rows_of(rows, sets)
     if (prior_score is None) != (likelihood_score is None):
@@ -160,15 +160,16 @@ class RowsByNumber:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_stores": tree.map(lambda s: _Reopened(s) if _is_in_file(s) else s, self._stores)}
 
-    def summed(self, function: Callable[[Array, tree.Tree], Array]) -> Callable[[Array, Array], Array]:
+    def summed(self, function: Callable[[Array, tree.Tree], Array]) -> Callable[[Array, RowNumbers], Array]:
         """Return the sum of a function of rows over parts of them, which are given by their numbers (..., n)."""
         return partial(self._sum, function)
 
-    def _sum(self, function: Callable[[Array, tree.Tree], Array], x: Array, numbers: Array) -> Array:
+    def _sum(self, function: Callable[[Array, tree.Tree], Array], x: Array, rows: RowNumbers) -> Array:
         part = min(
             PART,
             max(1, BYTES // max(1, sum(leaf.itemsize * math.prod(leaf.shape[1:]) for leaf in tree.leaves(self._none)))),
         )
+        numbers = rows.numbers
         backend, count = backend_of(x), numbers.shape[-1]
         if count <= part:
             return function(x, self._on(x, numbers))
