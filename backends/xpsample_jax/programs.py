@@ -28,7 +28,7 @@ OF_XLA = ("Sharding", "SPMD", "lapack_", "cu", "hip", "TopK", "ApproxTopK", "mhl
 """Prefixes of custom calls that their text defines fully; others may hold the address of a function."""
 
 _raised: deque[BaseException] = deque(maxlen=8)
-"""Last errors of functions on the host, which JAX turns into errors of its own with long texts."""
+"""Last errors of functions on the host. JAX replaces them by its errors with long texts."""
 
 _lock = threading.Lock()
 

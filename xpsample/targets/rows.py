@@ -253,7 +253,7 @@ def _read(store: Any, numbers: np.ndarray) -> tree.Tree:
 
 
 def _plain(rows: Any) -> np.ndarray:
-    """What a store gives, on the host; an error if values are masked, as those that a netCDF file lacks."""
+    """Values of a store on the host; ValueError if some are masked, as missing values of a netCDF file are."""
     if np.ma.is_masked(rows):
         raise ValueError("there are masked values, which must be filled")
     return to_host(rows) if is_array(rows) else np.asarray(rows)
