@@ -181,7 +181,7 @@ def _others(folder: str) -> list[Call]:
         call(
             xps.Integers,
             as_space,
-            low={"whole", "one", "float one", "integers", "numbers", "whole numbers"},
+            low={"whole", "one", "float one", "zero", "float zero", "negative", "integers", "numbers", "whole numbers"},
             high={"whole", "one", "float one", "integers", "numbers", "whole numbers"},
         ),
         call(xps.OneHot, as_space, choices=arg(2, {"whole"})),
