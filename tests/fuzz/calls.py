@@ -211,7 +211,7 @@ def _others(folder: str) -> list[Call]:
             ),
             first={"zero"},
         ),
-        call(xps.Draws, as_recorder, store=arg(None, {"text"})),
+        call(xps.Draws, as_recorder, store=arg(None, {"none", "text"})),
         call(xps.Statistics, as_recorder),
         call(xps.Moments, as_recorder),
         call(xps.BatchMeans, as_recorder),

@@ -275,7 +275,7 @@ def particles() -> list[Call]:
                 recorders=[made],
                 progress=False,
             ),
-            means=arg({"m": density}, {"empty"}),
+            means=arg({"m": density}, {"empty", "none"}),
             parameters=FLAG,
         ),
         call(
