@@ -202,3 +202,12 @@ def test_divergences_and_their_region():
     found = steps.judge_divergences(np.array([0, 3, 1]), 50, region)
     assert found.value == 4 and found.chains == ((1,), (2,)) and region in str(found)
     assert steps.judge_divergences(np.zeros(3), 50) is None
+
+
+def test_momenta_that_chains_share_heat_no_coordinate():
+    """A batch for all chains moves them together, which tells nothing of one coordinate (an error below 1e-5)."""
+    momenta = np.random.default_rng(0).normal(size=(20, 4))
+    for shift in (0.0, 6.0):
+        assert temperatures.judge_uneven_heat(momenta + np.asarray([shift, 0, 0, 0])) == []
+    (found,) = temperatures.judge_uneven_heat(momenta * np.asarray([6.0, 1, 1, 1]))
+    assert "coordinate 0" in found.what

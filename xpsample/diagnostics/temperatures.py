@@ -85,14 +85,15 @@ def judge_heat(heat: np.ndarray, dim: int) -> list[Finding]:
 def judge_uneven_heat(momentum: np.ndarray) -> list[Finding]:
     """Check whether some coordinates are hotter than others at the end of a run, by momenta (*chains, dim), mass 1.
 
-    The log of a mean of n squared normals has a standard deviation of about sqrt(2 / (n - 4)), so the largest of the
-    dim^2 ratios of two exceeds the bound with probability below 1e-5.
+    The variances are between chains: noise of a batch that all chains share moves them together, and would seem to heat
+    some coordinates. The log of a variance of n normals has a standard deviation of about sqrt(2 / (n - 5)), so the
+    largest of the dim^2 ratios of two exceeds the bound with probability below 1e-5.
     """
     chains = momentum.reshape(-1, momentum.shape[-1])
     n, dim = chains.shape
-    each = np.mean(chains**2, axis=0)
+    each = np.var(chains, axis=0, ddof=1)
     hot, cold = int(np.argmax(each)), int(np.argmin(each))
-    bound = math.exp(math.sqrt(2.0 * math.log(2e5 * dim * dim) * 4.0 / (n - 4))) if n >= FEWEST_UNEVEN else math.inf
+    bound = math.exp(math.sqrt(2.0 * math.log(2e5 * dim * dim) * 4.0 / (n - 5))) if n >= FEWEST_UNEVEN else math.inf
     if not each[hot] > max(2.0, bound) * each[cold] > 0:
         return []
     return [

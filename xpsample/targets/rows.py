@@ -156,6 +156,8 @@ class RowsByNumber:
             raise HyperparameterError(f"every leaf of rows must have the same number of rows, at least 1; got {counts}")
         check_rows(ends)
         self._none = tree.map(lambda leaf: leaf[:0], ends)  # for the shapes and dtypes of rows
+        size = sum(leaf.itemsize * math.prod(leaf.shape[1:]) for leaf in tree.leaves(self._none))
+        self._part = min(PART, max(1, BYTES // max(1, size)))
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_stores": tree.map(lambda s: _Reopened(s) if _is_in_file(s) else s, self._stores)}
@@ -165,11 +167,7 @@ class RowsByNumber:
         return partial(self._sum, function)
 
     def _sum(self, function: Callable[[Array, tree.Tree], Array], x: Array, rows: RowNumbers) -> Array:
-        part = min(
-            PART,
-            max(1, BYTES // max(1, sum(leaf.itemsize * math.prod(leaf.shape[1:]) for leaf in tree.leaves(self._none)))),
-        )
-        numbers = rows.numbers
+        numbers, part = rows.numbers, self._part
         backend, count = backend_of(x), numbers.shape[-1]
         if count <= part:
             return function(x, self._on(x, numbers))
