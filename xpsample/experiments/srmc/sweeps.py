@@ -65,7 +65,7 @@ cancellation; 0.1, 1 and alpha are alike; HMC is much less sensitive, all five a
 
 
 class Size(NamedTuple):
-    """Chains of each value, and steps."""
+    """Chains of each value, steps, and the strengths of the tilts' sweep."""
 
     chains: int
     rho_mala: int
@@ -73,10 +73,13 @@ class Size(NamedTuple):
     tilt_mala: int
     tilt_hmc: int
     reference: int
+    tilt_alphas: tuple[float, ...] = TILT_ALPHAS
 
 
 FULL = Size(chains=100, rho_mala=40_000, rho_hmc=10_000, tilt_mala=4_000, tilt_hmc=400, reference=4_000)
 QUICK = Size(chains=10, rho_mala=300, rho_hmc=100, tilt_mala=300, tilt_hmc=100, reference=100)
+PAPER_SIZE = Size(100, 500_000, 50_000, 100_000, 10_000, 4_000, (0.0, 1.0))
+"""Lengths of the paper, which counts a leapfrog step of HMC as a step."""
 
 
 def measure(run: Run[Size]) -> Iterator[Row]:
@@ -126,13 +129,14 @@ def _tilted(
     run: Run[Size], problem: Problem, device: DeviceDtype, name: str, base: Kernel, scale: float, tilt: str, steps: int
 ) -> list[Row]:
     """All alphas in one run of a tilt; the noise is shared with the other tilts."""
-    kernel = SRMC(base, device.array(np.asarray(TILT_ALPHAS)[:, None]), PowerLaw(rho=0.6, scale=scale), TILTS[tilt])
-    found = errors(run, problem, kernel, device, (len(TILT_ALPHAS),), steps)
+    alphas = run.size.tilt_alphas
+    kernel = SRMC(base, device.array(np.asarray(alphas)[:, None]), PowerLaw(rho=0.6, scale=scale), TILTS[tilt])
+    found = errors(run, problem, kernel, device, (len(alphas),), steps)
     labels: Row = {"sweep": "tilt", "place": str(device), "target": "logistic", "kernel": name, "scale": scale}
     labels |= {"steps": steps, "seconds": found.seconds, "cost": found.cost, "tilt": tilt, "rho": 0.6}
     return [
         labels | {"alpha": a} | compared(found.squared[k], found.squared[0]) | counted(found, (k,), problem.trace)
-        for k, a in enumerate(TILT_ALPHAS)
+        for k, a in enumerate(alphas)
     ]
 
 
@@ -174,7 +178,7 @@ def plot(figure: Any, run: Run[Size], rows: list[Row]) -> None:
 EXPERIMENT = Experiment(
     name="srmc-sweeps",
     title="Error of running means: the decay rho, and the tilt (SRMC, Appendix D.1.4, Figs. 4 and 5)",
-    settings={"full": FULL, "quick": QUICK},
+    settings={"full": FULL, "quick": QUICK, "paper": PAPER_SIZE},
     measure=measure,
     tell=tell,
     conclude=conclude,
