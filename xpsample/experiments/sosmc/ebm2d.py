@@ -18,7 +18,7 @@ from xpsample.experiments.sosmc.ebm2d_problems import DATASETS, EDGE, REWARDS, G
 from xpsample.experiments.sosmc.ebm2d_tilts import COLUMNS as TILTED
 from xpsample.experiments.sosmc.ebm2d_tilts import LEGEND as TILTED_LEGEND
 from xpsample.experiments.sosmc.ebm2d_tilts import TILTS, plot_tilts, tune_tilts
-from xpsample.experiments.sosmc.methods import THRESHOLD, Method
+from xpsample.experiments.sosmc.methods import THRESHOLD, Method, WithNorms
 from xpsample.experiments.table import Row, columns
 from xpsample.kernels import MALA, ULA
 from xpsample.optimize.optimizers import Adam, Clipped
@@ -45,7 +45,7 @@ METHODS = {
 COLUMNS = columns(
     "dataset s data | beta g | method | start .3f pretrained | model .3f | optimum .3f | error .3f | "
     "particles .3f | fresh .3f | soon .3f | kl .3f KL | kl_optimum .3f of optimum | loss .4f | loss_optimum .4f least"
-    " | ess .2f | outside .3f"
+    " | ess .2f | outside .3f | gradient .3f | varies .2f"
 )
 LEGEND = """\
 model       expected reward of the tuned model by quadrature on the square [-6, 6]^2, to be compared with
@@ -57,7 +57,8 @@ fresh       mean reward of new chains of ULA under the tuned model, started unif
 KL          of the tuned model from the pretrained one, by quadrature; and of the optimum
 loss        -reward + beta KL, by quadrature; and its least value. Both ends can be read in the figure's plane
 ess         last effective sample size of the weights over the number of particles
-outside     share of the particles outside the square, where nothing was trained"""
+outside     share of the particles outside the square, where nothing was trained
+gradient    mean norm of the estimated gradients over the iterations; varies: their standard deviation over the mean"""
 PAPER = """\
 figures only: SOSMC-ULA reaches lower losses than ImpDiff for small beta (Figs. 3 and A.13)"""
 
@@ -159,7 +160,7 @@ def tune(
     loss = RewardReverseKL(inside, device.array(betas[:, None]))
     trace = run.sample(
         mlp_energy(tree.map(lambda leaf: np.array(np.broadcast_to(leaf, (runs, 1, *leaf.shape))), theta)),
-        METHODS[name].kernel(loss, Adam(RATE), Systematic()),
+        METHODS[name].kernel(loss, WithNorms(Adam(RATE)), Systematic()),
         device.array(x0),
         size.kept,
         thinning=size.iterations // size.kept,
@@ -180,6 +181,7 @@ def tune(
     short = np.mean(inside(np.concatenate([along, paths[:, None]], axis=1)[burnt // 6 :]), axis=(0, -1))
     fresh, soon = np.mean(share[burnt:], axis=0), np.mean(share[: max(1, burnt // 8)], axis=0)
     ess, particles = to_host(kept["weight_ess"]) / size.particles, to_host(kept["reward"])
+    norm, norm_sd = trace.state.optimizer.mean_and_sd()
     rows = []
     for r, beta in enumerate(size.betas):
         best = optimum(float(reward[0, r]), beta)
@@ -202,6 +204,8 @@ def tune(
                 "above": beta * kl[-1, r] - reward[-1, r] - best.loss,
                 "ess": ess[-1, r],
                 "outside": to_host(kept["outside"])[-1, r],
+                "gradient": norm[r],
+                "varies": norm_sd[r] / norm[r],
                 "seconds": trace.metadata["seconds"],
             }
         )

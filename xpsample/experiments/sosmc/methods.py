@@ -2,6 +2,14 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+from array_api_compat import array_namespace
+
+from xpsample.core import tree
+from xpsample.core.arrays import Array
+from xpsample.core.fields import FrozenDataclass
+from xpsample.core.registry import to_host
+from xpsample.optimize.optimizers import Optimizer
 from xpsample.particles.resampling import Resampling
 from xpsample.sosmc import SOSMC, Adaptation
 
@@ -28,3 +36,43 @@ class Method(NamedTuple):
     def kernel(self, loss: Any, optimizer: Any, resampling: Resampling) -> SOSMC:
         """The kernel that minimizes a loss."""
         return SOSMC(loss, self.move, optimizer, threshold=self.threshold, resampling=resampling, adapt_move=self.adapt)
+
+
+class Norms(NamedTuple):
+    """An optimizer's state, its updates so far (0-d), and sums (runs,) of the gradients' norms and of their squares."""
+
+    optimizer: tree.Tree
+    updates: Array
+    total: Array
+    squares: Array
+
+    def mean_and_sd(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the norms of each run, over its updates."""
+        updates, total, squares = (to_host(a).astype(np.float64) for a in self[1:])
+        mean = total / updates
+        return mean, np.sqrt(np.maximum(squares / updates - mean**2, 0.0))
+
+
+class WithNorms(FrozenDataclass, eq=True):
+    """An optimizer of parameters (runs, ...) whose state also has the norms of the gradients."""
+
+    optimizer: Optimizer
+
+    def init(self, parameters: tree.Tree) -> Norms:
+        """The optimizer's own state, and no updates."""
+        zeros = 0 * _norm(parameters)
+        return Norms(self.optimizer.init(parameters), zeros[0, ...], zeros, zeros)
+
+    def update(self, gradients: tree.Tree, state: Norms, parameters: tree.Tree) -> tuple[tree.Tree, Norms]:
+        """The optimizer's step."""
+        step, optimizer = self.optimizer.update(gradients, state.optimizer, parameters)
+        norm = _norm(gradients)
+        return step, Norms(optimizer, state.updates + 1, state.total + norm, state.squares + norm**2)
+
+
+def _norm(gradients: tree.Tree) -> Array:
+    """Of all leaves together, (runs,)."""
+    leaves = tree.leaves(gradients)
+    xp = array_namespace(*leaves)
+    squares = [xp.sum(leaf**2, axis=tuple(range(1, leaf.ndim))) for leaf in leaves]
+    return sum(squares[1:], squares[0]) ** 0.5
