@@ -40,6 +40,7 @@ def test_rows_come_back(path):
     found = RowsFile(path)
     assert math.isnan(found.rows[2]["value"]) and found.finished
     assert [path.name for path in path.parent.iterdir()] == ["rows.jsonl"]  # the lock is gone
+    assert all(isinstance(json.loads(line), dict) for line in path.read_text().splitlines())
 
 
 def test_beginning_anew_leaves_nothing(path):
@@ -100,9 +101,7 @@ def test_a_file_of_somebody_else_is_left_alone(path, content):
 
 def test_another_schema_is_refused_with_the_reason(path, monkeypatch):
     monkeypatch.setattr(common, "SCHEMA", 99)
-    with pytest.raises(
-        CheckpointError, match=r"schema version \d+ and this version of xpsample reads 99: use the version"
-    ):
+    with pytest.raises(CheckpointError, match=r"schema version \d+ and this .* of xpsample reads 99: use the version"):
         RowsFile(path)
 
 
@@ -125,11 +124,8 @@ def full_disk(*_args):
 
 
 def test_a_file_in_use_is_refused_and_says_by_whom(path):
-    with (
-        opened_rows(path),
-        pytest.raises(CheckpointError, match=rf"in use by process {os.getpid()} on .*, since 20"),
-        opened_rows(path),
-    ):
+    refused = pytest.raises(CheckpointError, match=rf"in use by process {os.getpid()} on .*, since 20")
+    with opened_rows(path), refused, opened_rows(path):
         pass
 
 
@@ -170,7 +166,3 @@ def test_the_number_of_another_process_does_not_block(path):
     with opened_rows(path) as rows:
         assert rows.rows == ROWS
     assert not lock.exists()
-
-
-def test_every_line_is_json(path):
-    assert all(isinstance(json.loads(line), dict) for line in path.read_text().splitlines())

@@ -23,16 +23,29 @@ import zarr
 import xpsample as xps
 from tests.conftest import Library, open_library, x64
 from tests.file_layer import FAULTS, Fault, FileLayer, Killed
-from tests.fuzz.uses import gaussian, real
+from tests.fuzz.uses import gaussian, potential, real, rows_posterior
+from xpsample import sosmc
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, CheckpointWarning, StoreError
 from xpsample.core.registry import to_host
+from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.files.folder import INDEX, Folder
 from xpsample.optimize.optimizers import Adam
+from xpsample.particles.pcd import PCD
 from xpsample.sampling import loop, store
 from xpsample.sampling.checkpoint import SavedRun
-from xpsample.score_mh import Denoising, fit, init_score_network, training
+from xpsample.score_mh import (
+    Denoising,
+    LangevinProposal,
+    ScoreBalance,
+    fit,
+    init_acceptance_network,
+    init_score_network,
+    score_network,
+    training,
+)
 from xpsample.score_mh.saved_training import SavedTraining
+from xpsample.sosmc import LangevinMove, RowBatches
 
 Arrays = dict[str, np.ndarray]
 Entry = Callable[[Path | None], Arrays]
@@ -43,13 +56,12 @@ def _host(result: Any) -> Arrays:
     return {path: to_host(leaf) for path, leaf in tree.items(result)}
 
 
-def _run(library: Library, kernel: Any, *recorders: Any, **settings: Any) -> Entry:
-    target, x0 = gaussian(), real(library)
+def _run(library: Library, kernel: Any, *recorders: Any, target: Any = None, draws: int = 4, **settings: Any) -> Entry:
     settings |= {"seed": 11, "progress": False, "recorders": (xps.Draws(), *recorders)}
 
     def call(folder: Path | None) -> Arrays:
         checkpoint = None if folder is None else xps.Checkpoint(folder, every=0.0)
-        trace = xps.sample(target, kernel, x0, 4, checkpoint=checkpoint, **settings)
+        trace = xps.sample(target or gaussian(), kernel, real(library), draws, checkpoint=checkpoint, **settings)
         kept = {"draws": trace.draws, "statistics": trace.statistics, "recorded": trace.recorded, "state": trace.state}
         return _host(kept | {"warmup": trace.warmup or {}, "run_statistics": dict(vars(trace.run_statistics))})
 
@@ -73,18 +85,34 @@ def _stored(library: Library) -> Entry:
     return call
 
 
-def _training(library: Library) -> Entry:
+def _training(library: Library, loss: Any, start: Any, patience: int | None = None) -> Entry:
     rows = library.array(np.random.default_rng(0).standard_normal((16, 2)))
-    gradient = xps.FiniteDifference(1e-3) if library.backend.autodiff is None else xps.Auto()
     settings = {"steps_per_epoch": 1, "batch_size": 8, "optimizer": Adam(0.01), "seed": 4, "progress": False}
+    settings |= {"gradient": _gradient(library)}
+    if patience is not None:
+        settings |= {"patience": patience, "validation": rows[:5, ...]}
 
     def call(folder: Path | None) -> Arrays:
         checkpoint = None if folder is None else xps.Checkpoint(folder, every=0.0)
-        start = init_score_network(2, 3, seed=1)
-        found = fit(Denoising(0.5), start, rows, epochs=4, gradient=gradient, checkpoint=checkpoint, **settings)
+        found = fit(loss, start, rows, epochs=4, checkpoint=checkpoint, **settings)
         return _host({name: value for name, value in found._asdict().items() if value is not None})
 
     return call
+
+
+def _rbm(library: Library) -> Entry:
+    rows = library.array((np.random.default_rng(0).random((50, 5)) < 0.4).astype(np.float64))
+
+    def call(folder: Path | None) -> Arrays:
+        checkpoint = None if folder is None else xps.Checkpoint(folder, every=0.0)
+        return _host(train_rbm(rows, 3, 4, seed=1, batch=8, checkpoint=checkpoint, progress=False)._asdict())
+
+    return call
+
+
+def _gradient(library: Library) -> Any:
+    """Derivatives that need no other library."""
+    return xps.FiniteDifference(1e-3) if library.backend.autodiff is None else xps.Auto()
 
 
 def entries(library: Library) -> dict[str, Entry]:
@@ -92,9 +120,29 @@ def entries(library: Library) -> dict[str, Entry]:
     return {
         "draws": _run(library, xps.RWM(0.5)),
         "warm-up": _run(library, xps.RWM(), xps.Statistics(), xps.Moments(), burn_in=2, warmup=4),
-        "fit": _training(library),
+        "fit": _training(library, Denoising(0.5), init_score_network(2, 3, seed=1)),
         "store": _stored(library),
     }
+
+
+def more_entries(library: Library) -> dict[str, Entry]:
+    """All else that takes a checkpoint, by name. The loss of "score balance" has derivatives, which NumPy has not."""
+    balance = ScoreBalance(LangevinProposal(0.4), score_network, init_score_network(2, 6, seed=3))
+    family = xps.Parametric(potential, np.zeros(2), gradient=_gradient(library))
+    walk, betas = xps.RWM(0.5), (0.0, 0.5, 1.0)
+    sosmc_kernel = xps.SOSMC(sosmc.MarginalLikelihood(), LangevinMove(0.1), sosmc.SGD(0.1))
+    found = {
+        "minibatch": _run(library, xps.Minibatch(xps.ULA(0.1), 2), target=rows_posterior()),
+        "ais": _run(library, xps.AIS(walk, betas)),
+        "tempered-smc": _run(library, xps.TemperedSMC(walk, betas, moves=1)),
+        "sosmc": _run(library, sosmc_kernel, target=family),
+        "pcd": _run(library, PCD(RowBatches(real(library)), sosmc.SGD(0.1), 0.1), target=family),
+        "train_rbm": _rbm(library),
+        "fit with patience": _training(library, Denoising(0.5), init_score_network(2, 3, seed=1), patience=10**6),
+    }
+    if library.backend.autodiff is not None:
+        found["score balance"] = _training(library, balance, init_acceptance_network(2, 6, seed=5, blocks=1))
+    return found
 
 
 # ---- one fault -------------------------------------------------------------------------------------------------------

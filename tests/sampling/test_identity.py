@@ -112,7 +112,18 @@ def strength(value):
     return xps.MYULA(0.1, L1(), 0.1, strength=lambda data: value)
 
 
+def replayed(seed):
+    rng = np.random.default_rng(seed)
+    return xps.Replay({"proposal": rng.standard_normal((50, 4, 2)), "accept": rng.uniform(size=(50, 4))})
+
+
 CHANGES = {
+    "seed": ({"seed": 1}, {"seed": 2}, r"\(noise seed: 1 there, 2 here"),
+    "source of noise": ({"seed": 1}, {"seed": xps.Portable(1)}, r"\(noise"),
+    "numbers to replay": ({"seed": replayed(1)}, {"seed": replayed(2)}, r"\(noise arrays"),
+    "thinning": ({"thinning": 1}, {"thinning": 2}, r"\(thinning"),
+    "burn-in": ({"burn_in": 0}, {"burn_in": 1}, r"\(burn_in"),
+    "recorders": ({}, {"recorders": (xps.Moments(),)}, r"\(recorders"),
     "hyperparameter": ({"kernel": xps.RWM(0.5)}, {"kernel": xps.RWM(0.6)}, r"\(kernel step_size: 0.5 there, 0.6 here"),
     "kernel": ({"kernel": xps.RWM(0.5)}, {"kernel": xps.MALA(0.5)}, r"\(kernel: RWM there, MALA here"),
     "data": ({"target": with_data(1.0)}, {"target": with_data(1 + 1e-12)}, r"\(target data value: 1.0 there"),
