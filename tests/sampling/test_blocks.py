@@ -80,30 +80,28 @@ def made(clock, step, segments):
     return lengths, len(waits)
 
 
-def test_slow_steps_are_made_a_second_at_a_time(clock):
-    assert made(clock, lambda t: 0.125, [(0, 24)])[0] == [1, 8, 8, 7]
+SLOWER = [(0, 1024), (1024, 2048), (2048, 2064), (2064, 2080)]
+BLOCKS = {
+    "a second at a time": (lambda t: 0.125, [(0, 24)], [1, 8, 8, 7]),
+    "one step of more than half a second": (lambda t: 30.0, [(0, 16)], [1] * 16),
+    "fast steps at once": (lambda t: 1e-5, [(0, 1024), (1024, 2048), (2048, 4096)], [1, 1023, 1024, 2048]),
+    "a first block that compiles": (
+        lambda t: 8.0 if t == 0 else 1e-5,
+        [(0, 1024), (1024, 2048)],
+        [1, 1, 1, 2, 8, 32, 128, 512, 339, 1024],
+    ),
+    "steps that get slower": (lambda t: 1e-5 if t < 2048 else 0.125, SLOWER, [1, 1023, 1024, 16, 8, 8]),
+    "some times as long as the last": (lambda t: 0.01, [(0, 1024)], [1, 16, 100]),
+}
 
 
-def test_a_step_of_more_than_half_a_second_is_a_block(clock):
-    assert made(clock, lambda t: 30.0, [(0, 16)])[0] == [1] * 16
-
-
-def test_fast_steps_are_made_at_once_and_not_waited_for(clock):
-    assert made(clock, lambda t: 1e-5, [(0, 1024), (1024, 2048), (2048, 4096)]) == ([1, 1023, 1024, 2048], 1)
-
-
-def test_a_first_block_that_compiles_slows_down_a_few(clock):
-    lengths, _ = made(clock, lambda t: 8.0 if t == 0 else 1e-5, [(0, 1024), (1024, 2048)])
-    assert lengths == [1, 1, 1, 2, 8, 32, 128, 512, 339, 1024]
-
-
-def test_steps_that_get_slower_are_followed(clock):
-    slower = made(clock, lambda t: 1e-5 if t < 2048 else 0.125, [(0, 1024), (1024, 2048), (2048, 2064), (2064, 2080)])
-    assert slower[0] == [1, 1023, 1024, 16, 8, 8]
-
-
-def test_a_block_is_at_most_some_times_as_long_as_the_last_where_that_takes_time(clock):
-    assert made(clock, lambda t: 0.01, [(0, 1024)])[0][:3] == [1, 16, 100]
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_are_as_long_as_steps_allow(clock, name):
+    seconds, segments, expected = BLOCKS[name]
+    lengths, waits = made(clock, seconds, segments)
+    assert lengths[: len(expected)] == expected
+    if name == "fast steps at once":
+        assert waits == 1
 
 
 @pytest.mark.parametrize("seed", [3, Portable(3)], ids=["native", "portable"])
@@ -111,11 +109,9 @@ def test_results_do_not_depend_on_where_blocks_end(library, seed, monkeypatch):
     whole = run(library.array(X0), seed=seed, burn_in=7, draws=100)
     monkeypatch.setattr(loop, "SECONDS", 1e-9)
     cut = run(library.array(X0), seed=seed, burn_in=7, draws=100)
-    for a, b in zip(
-        *[(tree.map(library.host, (t.draws, t.statistics, t.state)), vars(t.run_statistics)) for t in (whole, cut)],
-        strict=True,
-    ):
-        np.testing.assert_equal(a, b)
+    one, other = (tree.map(library.host, (t.draws, t.statistics, t.state)) for t in (whole, cut))
+    np.testing.assert_equal(one, other)
+    np.testing.assert_equal(vars(whole.run_statistics), vars(cut.run_statistics))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -163,9 +159,13 @@ def test_ctrl_c_before_the_first_draw():
     assert stop.value.trace.draws is None
 
 
-def test_ctrl_c_saves_and_the_same_call_goes_on(tmp_path, library):
-    with pytest.raises(Interrupted, match="The same call resumes it"):
-        run(library.array(X0), seed=Stopping(40), checkpoint=tmp_path)
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, library, number, name):
+    handler = signal.getsignal(number)
+    message = rf"{name} after \d+ of 600 draws.*The same call resumes it"
+    with pytest.raises(Interrupted, match=message) as stop:
+        run(library.array(X0), seed=Stopping(40, number=number), checkpoint=tmp_path)
+    assert stop.value.by == name and signal.getsignal(number) is handler
     again = run(library.array(X0), seed=Portable(3), checkpoint=tmp_path)
     whole = run(library.array(X0), seed=Portable(3))
     np.testing.assert_array_equal(library.host(again.draws), library.host(whole.draws))
@@ -177,15 +177,6 @@ def test_a_second_ctrl_c_stops_at_once():
         run(X0, seed=Stopping(40, times=2))
     assert not isinstance(stop.value, Interrupted)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_sigterm_is_as_ctrl_c(tmp_path):
-    with pytest.raises(Interrupted, match=r"SIGTERM after \d+ of 600 draws.*The same call resumes it") as stop:
-        run(X0, seed=Stopping(40, number=signal.SIGTERM), checkpoint=tmp_path)
-    assert stop.value.by == "SIGTERM"
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    again = run(X0, seed=Portable(3), checkpoint=tmp_path)
-    np.testing.assert_array_equal(again.draws, run(X0, seed=Portable(3)).draws)
 
 
 def test_a_second_sigterm_ends_the_process():

@@ -50,26 +50,17 @@ KERNELS = {
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_draws_are_those_of_sample(name, kernel):
     """With other seeds, positions and data, in any order, to the last bit."""
-    library = open_library(name, "float64")
+    library, chosen = open_library(name, "float64"), KERNELS[kernel]
     if kernel == "tempering":
         chosen = xps.ParallelTempering(xps.RWM(), betas=library.array(np.asarray([1.0, 0.5])))
-    else:
-        chosen = KERNELS[kernel]
     settings = {"progress": False, "warmup": 60 if kernel in ("hmc", "nuts", "srmc", "tempering") else None}
     x0, other = library.array(X0), library.array(OTHER)
     sampler = xps.Sampler(target(), chosen, x0, 30, **settings)
-    calls = [
-        (1, None, None),
-        (2, None, None),
-        (1, other, None),
-        (3, other, DATA[1]),
-        (4, None, DATA[2]),
-        (1, None, None),
-    ]
-    for seed, start, data in calls if name != "jax" or kernel in ("given", "hmc") else calls[2:4]:
-        once = xps.sample(
-            target(data=data or DATA[0]), chosen, x0 if start is None else start, 30, seed=seed, **settings
-        )
+    calls = [(1, None, None), (2, None, None), (1, other, None), (3, other, DATA[1]), (4, None, DATA[2])]
+    calls = calls[2:4] if name == "jax" and kernel not in ("given", "hmc") else [*calls, calls[0]]
+    for seed, start, data in calls:
+        begin = x0 if start is None else start
+        once = xps.sample(target(data=data or DATA[0]), chosen, begin, 30, seed=seed, **settings)
         again = sampler(seed, start, data)
         np.testing.assert_array_equal(library.host(again.draws), library.host(once.draws))
         assert again.run_statistics.evaluations == once.run_statistics.evaluations
@@ -103,11 +94,24 @@ def test_on_numpy_a_later_call_validates_nothing():
     assert again < density.calls - before - again
 
 
-def test_other_shapes_are_prepared_anew():
-    sampler = xps.Sampler(target(), xps.HMC(), X0, 30, progress=False)
-    data, x0 = {"y": np.ones((7, 3))}, np.concatenate([X0, OTHER])
-    once = xps.sample(target(data=data), xps.HMC(), x0, 30, seed=1, progress=False)
-    np.testing.assert_array_equal(sampler(1, x0, data).draws, once.draws)
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda y: target(data=y),
+        lambda y: xps.Model(lambda p, data: -0.5 * (p.mu - data["y"].mean()) ** 2, data=y, mu=xps.Real()),
+        lambda y: xps.Parametric(Counting(), y, score=Counting().score),
+        lambda y: xps.Tempered(target(data=y), 0.5),
+    ],
+    ids=["target", "model", "parametric", "tempered"],
+)
+def test_targets_that_hold_data(made):
+    """Also data and positions of another shape, which are prepared anew."""
+    first = made(DATA[0])
+    x0 = X0[:, :1] if isinstance(first, xps.Model) else X0
+    sampler = xps.Sampler(first, xps.RWM(0.5), x0, 30, progress=False)
+    for data, start in ((DATA[1], x0), ({"y": np.ones((7, 3))}, np.concatenate([x0, x0 + 1.0]))):
+        once = xps.sample(made(data), xps.RWM(0.5), start, 30, seed=1, progress=False)
+        np.testing.assert_array_equal(sampler(1, start, data).draws, once.draws)
 
 
 @pytest.mark.parametrize("name", ["numpy", "jax"])
@@ -145,23 +149,6 @@ def test_couplings_that_a_kernel_cannot_serve_are_refused_at_each_call():
         sampler(1, data=ferromagnet.data | {"couplings": -ferromagnet.data["couplings"]})
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda y: xps.Model(lambda p, data: -0.5 * (p.mu - data["y"].mean()) ** 2, data=y, mu=xps.Real()),
-        lambda y: xps.Parametric(Counting(), y, score=Counting().score),
-        lambda y: xps.Tempered(target(data=y), 0.5),
-    ],
-    ids=["model", "parametric", "tempered"],
-)
-def test_targets_that_hold_data(made):
-    first, second = made(DATA[0]), made(DATA[1])
-    x0 = X0[:, :1] if isinstance(first, xps.Model) else X0
-    sampler = xps.Sampler(first, xps.RWM(0.5), x0, 30, progress=False)
-    once = xps.sample(second, xps.RWM(0.5), x0, 30, seed=1, progress=False)
-    np.testing.assert_array_equal(sampler(1, data=DATA[1]).draws, once.draws)
-
-
 def test_a_target_without_data_takes_none():
     plain = xps.Target(lambda x: -0.5 * (x**2).sum(-1))
     with pytest.raises(CapabilityError, match="made without data"):
@@ -170,12 +157,11 @@ def test_a_target_without_data_takes_none():
 
 def test_a_checkpoint_belongs_to_one_call(tmp_path):
     sampler = xps.Sampler(target(), KERNELS["given"], X0, 30, progress=False, checkpoint=tmp_path)
-    trace = sampler(1)
-    np.testing.assert_array_equal(sampler(1).draws, trace.draws)
-    with pytest.raises(CheckpointError, match="another run"):
-        sampler(2)
-    with pytest.raises(CheckpointError):
-        sampler(1, data=DATA[1])
+    draws = sampler(1).draws
+    np.testing.assert_array_equal(sampler(1).draws, draws)
+    for seed, data in ((2, None), (1, DATA[1])):
+        with pytest.raises(CheckpointError, match="another run"):
+            sampler(seed, data=data)
 
 
 def test_it_can_be_sent_to_another_process():

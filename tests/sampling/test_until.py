@@ -43,9 +43,8 @@ def test_every_group_has_to_have_enough():
 
 
 def test_a_run_that_never_has_enough_makes_all_draws_and_says_so():
-    with pytest.warns(
-        ConvergenceWarning, match=r"ended with 1500 draws before it reached the requested ESS 1e\+06 \(it was \d+"
-    ):
+    message = r"ended with 1500 draws before it reached the requested ESS 1e\+06 \(it was \d+"
+    with pytest.warns(ConvergenceWarning, match=message):
         trace = run(1500, until=xps.Until(ess=1e6))
     assert trace.draws.shape[0] == 1500
 
@@ -106,10 +105,9 @@ def test_until_is_checked():
     for wrong in ({"ess": 0}, {"rhat": 1.0}, {"seconds": -1}):
         with pytest.raises(HyperparameterError):
             xps.Until(**wrong)
-    with pytest.raises(HyperparameterError, match="no recorder keeps"):
-        run(100, until=xps.Until(ess=100), recorders=[xps.Moments()])
-    with pytest.raises(HyperparameterError, match="until must be"):
-        run(100, until=400)
+    for given, message in ((xps.Until(ess=100), "no recorder keeps"), (400, "until must be")):
+        with pytest.raises(HyperparameterError, match=message):
+            run(100, until=given, recorders=[xps.Moments()])
     assert run(100, until=xps.Until(seconds=100), recorders=[xps.Moments()]).draws is None
 
 

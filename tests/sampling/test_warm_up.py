@@ -1,5 +1,6 @@
 """Warm-ups: what a user leaves out is tuned, the same on every library, in groups, with one chain, and when resumed."""
 
+import itertools
 import math
 import signal
 
@@ -34,6 +35,12 @@ def gaussian(library=None):
 
 def starts(*chains):
     return np.random.default_rng(0).normal(size=(*chains, 3))
+
+
+def same_warm_ups(one, other):
+    np.testing.assert_array_equal(one.draws, other.draws)
+    for name, rows in other.warmup.items():
+        np.testing.assert_array_equal(one.warmup[name], rows)
 
 
 @pytest.mark.first_cases(1)
@@ -113,24 +120,19 @@ def test_one_chain_is_enough(shape):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "inside"),
+    ("kernel", "inside", "shape"),
     [
-        (lambda: xps.SRMC(xps.HMC(), 0.1, tilt=xps.FiniteDifference(1e-4)), ("base",)),
-        (lambda: xps.ParallelTempering(xps.MALA(), (1.0, 0.3)), ("base",)),
-        (lambda: xps.SRMC(xps.ParallelTempering(xps.RWM(), (1.0, 0.3)), 0.1), ("base", "base")),
+        (xps.SRMC(xps.HMC(), 0.1, tilt=xps.FiniteDifference(1e-4)), lambda kernel: kernel.base, ()),
+        (xps.ParallelTempering(xps.MALA(), (1.0, 0.3)), lambda kernel: kernel.base, (2, 1)),
+        (xps.SRMC(xps.ParallelTempering(xps.RWM(), (1.0, 0.3)), 0.1), lambda kernel: kernel.base.base, (2, 1)),
     ],
     ids=["SRMC", "tempering", "both"],
 )
-def test_what_is_inside_a_wrapper_is_tuned(kernel, inside):
-    trace = xps.sample(gaussian(), kernel(), starts(8), 20, seed=1, warmup=40)
-    found = trace.kernel
-    for name in inside:
-        found = getattr(found, name)
-    step_size = np.asarray(found.step_size)
-    assert step_size.shape == ((2, 1) if "Tempering" in repr(trace.kernel) else ())
-    assert np.all(step_size > 0)
-    again = xps.sample(gaussian(), trace.kernel, starts(8), 5, seed=1, warmup=0)
-    assert again.warmup is None
+def test_what_is_inside_a_wrapper_is_tuned(kernel, inside, shape):
+    tuned = xps.sample(gaussian(), kernel, starts(8), 20, seed=1, warmup=40).kernel
+    step_size = np.asarray(inside(tuned).step_size)
+    assert step_size.shape == shape and np.all(step_size > 0)
+    assert xps.sample(gaussian(), tuned, starts(8), 5, seed=1, warmup=0).warmup is None
 
 
 def test_the_tuned_kernel_is_a_plain_value():
@@ -168,71 +170,71 @@ def test_steps_makes_the_chain_of_sample():
     np.testing.assert_allclose([next(single)[0].point.x for _ in range(5)], trace.draws, rtol=1e-12)
 
 
-def test_a_run_that_ends_in_its_warm_up_goes_on(tmp_path):
-    calls = [0]
+def interrupted_at(call, f):
+    """A function whose call of that number is interrupted."""
+    calls = itertools.count(1)
 
-    def interrupted(x, data):
-        calls[0] += 1
-        if calls[0] == 300:
+    def interrupted(*arguments):
+        if next(calls) == call:
             raise KeyboardInterrupt
-        return log_density(x, data)
+        return f(*arguments)
 
-    def run(density, **settings):
+    return interrupted
+
+
+def test_a_run_that_ends_in_its_warm_up_goes_on(tmp_path):
+    def run(density, draws=50, **settings):
         target = xps.Target(density, score=score, data={"precision": 1 / SD**2})
-        return xps.sample(target, xps.MALA(), starts(4), 50, seed=1, warmup=400, **settings)
+        return xps.sample(target, xps.MALA(), starts(4), draws, seed=1, warmup=400, **settings)
 
-    checkpoint = xps.Checkpoint(tmp_path / "run", every=0)
-    with pytest.raises((Interrupted, KeyboardInterrupt)):
-        run(interrupted, checkpoint=checkpoint)
+    density, checkpoint = interrupted_at(300, log_density), xps.Checkpoint(tmp_path / "run", every=0)
+    with pytest.raises(KeyboardInterrupt):
+        run(density, checkpoint=checkpoint)
     assert (tmp_path / "run" / "warmup" / "run.json").exists()
     assert not (tmp_path / "run" / "run.json").exists()
-    calls[0] = 1000  # from here on nothing interrupts
-    resumed, whole = run(interrupted, checkpoint=checkpoint), run(interrupted)
-    np.testing.assert_array_equal(resumed.draws, whole.draws)
-    for name, rows in whole.warmup.items():
-        np.testing.assert_array_equal(resumed.warmup[name], rows)
-    extended = xps.sample(
-        xps.Target(interrupted, score=score, data={"precision": 1 / SD**2}),
-        xps.MALA(),
-        starts(4),
-        80,
-        seed=1,
-        warmup=400,
-        checkpoint=checkpoint,
-    )
-    np.testing.assert_array_equal(extended.draws[:50], whole.draws)
+    resumed, whole = run(density, checkpoint=checkpoint), run(log_density)
+    same_warm_ups(resumed, whole)
+    np.testing.assert_array_equal(run(density, 80, checkpoint=checkpoint).draws[:50], whole.draws)
 
 
-def test_what_cannot_be_tuned_is_refused():
-    target, x0 = gaussian(), starts(4)
-    with pytest.raises(HyperparameterError, match=r"HMC\.mass, HMC\.step_size, HMC\.length are not set, and warmup=0"):
-        xps.sample(target, xps.HMC(), x0, 10, seed=1, warmup=0)
-    with pytest.raises(HyperparameterError, match="warmup=10 has nothing to tune"):
-        xps.sample(target, xps.RWM(1.0), x0, 10, seed=1, warmup=10)
-    noise = {"proposal": np.zeros((10, 4, 3)), "accept": np.zeros((10, 4))}
-    with pytest.raises(NoiseError, match="cannot draw its noise from Replay"):
-        xps.sample(target, xps.RWM(), x0, 10, seed=xps.Replay(noise))
+REPLAY = xps.Replay({"proposal": np.zeros((10, 4, 3)), "accept": np.zeros((10, 4))})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "settings", "error", "message"),
+    [
+        (
+            xps.HMC(),
+            {"warmup": 0},
+            HyperparameterError,
+            r"HMC\.mass, HMC\.step_size, HMC\.length are not set, and warm",
+        ),
+        (xps.RWM(1.0), {"warmup": 10}, HyperparameterError, "warmup=10 has nothing to tune"),
+        (xps.HMC(), {"warmup": 2.5}, HyperparameterError, "warmup must be an integer of at least 0"),
+        (xps.RWM(), {"seed": REPLAY}, NoiseError, "cannot draw its noise from Replay"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(kernel, settings, error, message):
+    with pytest.raises(error, match=message):
+        xps.sample(gaussian(), kernel, starts(4), 10, **{"seed": 1} | settings)
+
+
+def test_a_target_that_changes_tunes_nothing():
     with pytest.raises(HyperparameterError, match=r"Annealed cannot tune .*, since its target changes"):
         xps.Annealed(xps.MALA(), [1.0, 0.5])
-    with pytest.raises(HyperparameterError, match="warmup must be an integer of at least 0"):
-        xps.sample(target, xps.HMC(), x0, 10, seed=1, warmup=2.5)
 
 
 def test_a_run_that_is_interrupted_has_its_warm_up():
-    calls, before = [0], signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    calls = itertools.count(1)
 
-    def interrupted(x, data):
-        calls[0] += 1
-        if calls[0] == 2000:
+    def signalled(x, data):
+        if next(calls) == 2000:
             signal.raise_signal(signal.SIGINT)
         return log_density(x, data)
 
-    target = xps.Target(interrupted, score=score, data={"precision": 1 / SD**2})
-    try:
-        with pytest.raises(Interrupted) as stop:
-            xps.sample(target, xps.MALA(), starts(4), 100_000, seed=1, warmup=100)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    target = xps.Target(signalled, score=score, data={"precision": 1 / SD**2})
+    with pytest.raises(Interrupted) as stop:
+        xps.sample(target, xps.MALA(), starts(4), 100_000, seed=1, warmup=100)
     assert 0 < len(stop.value.trace.draws) < 100_000
     assert stop.value.trace.warmup["MALA.step_size"].shape == (100, 1)
 
@@ -380,25 +382,14 @@ def test_a_warm_up_that_never_arrives_ends_and_says_so():
 
 @pytest.mark.slow
 def test_a_second_warm_up_is_resumed(tmp_path):
-    calls = [0]
-
-    def interrupted(x):
-        calls[0] += 1
-        if calls[0] == limit:
-            raise KeyboardInterrupt
-        return wide(x)
-
-    target, checkpoint = xps.Target(interrupted), xps.Checkpoint(tmp_path / "run", every=0)
-    limit = 2 * warm_up_steps(SHORT, far_out(), None)
-    with pytest.raises((Interrupted, KeyboardInterrupt)):
+    target = xps.Target(interrupted_at(2 * warm_up_steps(SHORT, far_out(), None), wide))
+    checkpoint = xps.Checkpoint(tmp_path / "run", every=0)
+    with pytest.raises(KeyboardInterrupt):
         xps.sample(target, SHORT, far_out(), 50, seed=1, checkpoint=checkpoint)
     assert (tmp_path / "run" / "warmup-2" / "run.json").exists()
     assert not (tmp_path / "run" / "run.json").exists()
     resumed = xps.sample(target, SHORT, far_out(), 50, seed=1, checkpoint=checkpoint)
-    whole = xps.sample(target, SHORT, far_out(), 50, seed=1)
-    np.testing.assert_array_equal(resumed.draws, whole.draws)
-    for name, rows in whole.warmup.items():
-        np.testing.assert_array_equal(resumed.warmup[name], rows)
+    same_warm_ups(resumed, xps.sample(target, SHORT, far_out(), 50, seed=1))
 
 
 def test_the_way_is_judged_by_the_group_that_is_farthest_off():
@@ -427,15 +418,12 @@ def test_a_short_way_counts_where_chains_agree_on_it():
 
 
 def test_chains_that_do_not_move_any_more_are_judged_without_a_warning():
-    """As on a discrete space, where all of them may sit on one state."""
+    """As on a discrete space, on one state of it; and one change by the spacing of the numbers is no way."""
     rows = np.full((100, 4), -1 / 3)
     assert judge_stage({"log_density": rows}, pooled=True).moving is None
     rows[:60], rows[60:] = np.random.default_rng(0).normal(size=(60, 4)) - 50, 0.0
     assert judge_stage({"log_density": rows}, pooled=True).moving.value > 1
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_one_change_by_the_spacing_of_the_numbers_is_no_way(dtype):
-    rows = np.full((100, 1), 1e8, dtype=dtype)
-    rows[75:] = np.nextafter(rows[0], dtype(np.inf))
-    assert rows[75, 0] > 1e8 and judge_stage({"log_density": rows}, pooled=True).moving is None
+    for dtype in (np.float32, np.float64):
+        rows = np.full((100, 1), 1e8, dtype=dtype)
+        rows[75:] = np.nextafter(rows[0], dtype(np.inf))
+        assert rows[75, 0] > 1e8 and judge_stage({"log_density": rows}, pooled=True).moving is None

@@ -38,12 +38,14 @@ def on_two_levels(away=10.0, chains=8, seed=1):
     return x0
 
 
-def chains_behind(trace):
-    return [chain for finding in trace.diagnose() if finding.kind == "behind" for (chain,) in finding.chains]
+def run(target, kernel, x0, draws, **settings):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return xps.sample(target, kernel, x0, draws, **{"seed": 1, "progress": False} | settings)
 
 
-def begun_again(trace):
-    return [chain for finding in trace.diagnose() if finding.kind == "restart" for (chain,) in finding.chains]
+def chains_of(trace, kind):
+    return [chain for finding in trace.diagnose() if finding.kind == kind for (chain,) in finding.chains]
 
 
 @pytest.mark.slow
@@ -54,12 +56,11 @@ def test_a_warm_up_goes_on_while_chains_lag(seed, monkeypatch):
     The wrong twin of seed 2 went on only while fewer lagged than before: one stayed.
     """
     usual = warm_up_steps(xps.HMC(), on_two_levels(seed=seed), None)
-    run = lambda: xps.sample(two_levels(15), xps.HMC(), on_two_levels(seed=seed), 100, seed=seed, progress=False)  # noqa: E731
-    trace = run()
+    trace = run(two_levels(15), xps.HMC(), on_two_levels(seed=seed), 100, seed=seed)
     assert 3 * usual <= trace.metadata["warmup"] <= 10 * usual
-    assert np.max(trace.draws[..., 0]) < 7 and chains_behind(trace) == []
+    assert np.max(trace.draws[..., 0]) < 7 and chains_of(trace, "behind") == []
     monkeypatch.setattr(transient, "judge_arrival", lambda rows: None)
-    blind = run()
+    blind = run(two_levels(15), xps.HMC(), on_two_levels(seed=seed), 100, seed=seed)
     assert blind.metadata["warmup"] == usual
     assert np.sum(blind.draws[0, :, 0] > 7) > 0
 
@@ -78,20 +79,17 @@ def test_chains_that_stay_behind_are_told_when_the_warm_up_ends():
 
 
 def test_a_warm_up_of_a_given_length_names_the_chains_that_are_behind():
-    target, x0 = two_levels(40, 20.0), on_two_levels(20.0)
-    trace = xps.sample(target, xps.MALA(), x0, 20, seed=1, warmup=100, progress=False)
-    assert trace.metadata["warmup"] == 100 and chains_behind(trace) == list(LATE)
-    sweep = xps.sample(target, xps.MALA(), np.stack([x0, x0]), 20, seed=1, warmup=100, progress=False)
-    (finding,) = [finding for finding in sweep.diagnose() if finding.kind == "behind"]
-    assert finding.chains == tuple((group, chain) for group in (0, 1) for chain in LATE)
-    alone = xps.sample(target, xps.MALA(), x0[1], 20, seed=1, warmup=100, progress=False)
-    assert chains_behind(alone) == []
+    """Also of shards and of the settings of a sweep; and none of one chain alone."""
 
+    def behind(x0, **settings):
+        trace = run(two_levels(40, 20.0), xps.MALA(), x0, 20, warmup=100, **settings)
+        assert trace.metadata["warmup"] == 100
+        return [finding.chains for finding in trace.diagnose() if finding.kind == "behind"]
 
-def test_chains_behind_of_shards_keep_their_numbers():
     x0 = on_two_levels(20.0)
-    trace = xps.sample(two_levels(40, 20.0), xps.MALA(), x0, 20, seed=1, warmup=100, shards=2, progress=False)
-    assert chains_behind(trace) == list(LATE)
+    assert behind(x0) == behind(x0, shards=2) == [tuple((chain,) for chain in LATE)]
+    assert behind(np.stack([x0, x0])) == [tuple((group, chain) for group in (0, 1) for chain in LATE)]
+    assert behind(x0[1]) == []
 
 
 # ---- chains that are stuck -------------------------------------------------------------------------------------------
@@ -105,35 +103,30 @@ def with_a_hole(depth):
     )
 
 
-def beside_a_hole(depth=140.0):
-    """A run of four chains, of which chain 2 begins in it."""
+def beside_it():
+    """Of four chains, chain 2 begins in the hole."""
     x0 = np.random.default_rng(1).normal(size=(4, 3))
     x0[2, 0] = 100.0
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return xps.sample(with_a_hole(depth), xps.HMC(), x0, 100, seed=1, progress=False)
+    return x0
 
 
 @pytest.mark.parametrize("depth", [140.0, 2.4e5])
 def test_a_stuck_chain_continues_from_the_position_of_another_one(depth):
     """Its acceptance would pull the step size of all down, since a harmonic mean meets zeros."""
-    trace = beside_a_hole(depth)
-    assert chains_behind(trace) == [] and begun_again(trace) == [2] and trace.metadata["warmup"] < 1000
+    trace = run(with_a_hole(depth), xps.HMC(), beside_it(), 100)
+    assert chains_of(trace, "behind") == [] and trace.metadata["warmup"] < 1000
     assert 0.5 < trace.kernel.step_size < 2
     # 400 draws that are nearly independent: a standard error of 0.035, of which this is 7.
     np.testing.assert_allclose(np.std(trace.draws, axis=(0, 1)), 1.0, atol=0.25)
     (finding,) = [finding for finding in trace.diagnose() if finding.kind == "restart"]
-    assert finding.value == pytest.approx(depth, rel=0.02)
+    assert finding.chains == ((2,),) and finding.value == pytest.approx(depth, rel=0.02)
     assert "restarted from the position of another one (ch" in str(finding)
 
 
 def test_a_stuck_chain_is_told_if_the_length_of_the_warm_up_is_given():
-    x0 = np.random.default_rng(1).normal(size=(4, 3))
-    x0[2, 0] = 100.0
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trace = xps.sample(with_a_hole(140.0), xps.HMC(), x0, 20, seed=1, warmup=200, progress=False)
-    assert trace.metadata["warmup"] == 200 and chains_behind(trace) == [2] and begun_again(trace) == []
+    trace = run(with_a_hole(140.0), xps.HMC(), beside_it(), 20, warmup=200)
+    assert trace.metadata["warmup"] == 200
+    assert chains_of(trace, "behind") == [2] and chains_of(trace, "restart") == []
 
 
 def test_positions_of_stuck_chains_are_those_of_others_on_every_library(library):
@@ -156,25 +149,19 @@ def test_positions_of_stuck_chains_are_those_of_others_on_every_library(library)
 def test_stuck_chains_of_groups_are_told():
     x0 = np.random.default_rng(1).normal(size=(2, 4, 3))
     x0[[0, 1], [2, 1], 0] = 100.0
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trace = xps.sample(with_a_hole(1e6), xps.HMC(), x0, 50, seed=1, progress=False)
+    trace = run(with_a_hole(1e6), xps.HMC(), x0, 50)
     assert [f.chains for f in trace.diagnose() if f.kind == "restart"] == [((0, 2), (1, 1))]
     assert np.all(np.abs(trace.draws) < 10)
 
 
 @pytest.mark.slow
 def test_a_resumed_warm_up_restarts_stuck_chains_alike(tmp_path):
-    x0 = np.random.default_rng(1).normal(size=(4, 3))
-    x0[2, 0] = 100.0
-    call = {"seed": 1, "progress": False}
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        whole = xps.sample(with_a_hole(1e6), xps.HMC(), x0, 30, **call)
-        xps.sample(with_a_hole(1e6), xps.HMC(), x0, 10, checkpoint=tmp_path, **call)
-        resumed = xps.sample(with_a_hole(1e6), xps.HMC(), x0, 30, checkpoint=tmp_path, **call)
+    target, x0 = with_a_hole(1e6), beside_it()
+    whole = run(target, xps.HMC(), x0, 30)
+    run(target, xps.HMC(), x0, 10, checkpoint=tmp_path)
+    resumed = run(target, xps.HMC(), x0, 30, checkpoint=tmp_path)
     np.testing.assert_array_equal(resumed.draws, whole.draws)
-    assert begun_again(resumed) == begun_again(whole) == [2]
+    assert chains_of(resumed, "restart") == chains_of(whole, "restart") == [2]
 
 
 @pytest.mark.slow
@@ -182,31 +169,23 @@ def test_a_resumed_warm_up_restarts_stuck_chains_alike(tmp_path):
 def test_a_stuck_chain_that_does_not_begin_again_is_caught(depth, monkeypatch):
     """The twin of the tests above: it is drawn from where it is, and tunes the steps of all."""
     monkeypatch.setattr(warm_up, "restarted", lambda target, x, found: x)
-    trace = beside_a_hole(depth)
+    trace = run(with_a_hole(depth), xps.HMC(), beside_it(), 100)
     assert np.all(trace.draws[:, 2, 0] > 50) and trace.kernel.step_size < 1e-6
 
 
-def beside_a_wall():
-    """A run of four chains, of which chain 2 begins where no step that suits the others is accepted."""
+def test_a_chain_beside_a_wall_converges():
+    """It begins where no step that suits the others is accepted; it had a stage of its own."""
     x0 = np.random.default_rng(0).normal(size=(4, 2))
     x0[2, 0] = 14.0
 
     def wall(x):
         return np.exp(3 * (x[..., 0] - 2))
 
-    def score(x):
-        return -x - np.stack([3 * wall(x), 0 * x[..., 1]], -1)
-
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        target = xps.Target(lambda x: -0.5 * np.sum(x * x, -1) - wall(x), score=score)
-        return xps.sample(target, xps.HMC(), x0.astype(np.float32), 500, seed=1, progress=False)
-
-
-def test_a_chain_beside_a_wall_converges():
-    """At no step that suits the others; it had a stage of its own."""
-    trace = beside_a_wall()
-    assert chains_behind(trace) == []
+    target = xps.Target(
+        lambda x: -0.5 * np.sum(x * x, -1) - wall(x), score=lambda x: -x - np.stack([3 * wall(x), 0 * x[..., 1]], -1)
+    )
+    trace = run(target, xps.HMC(), x0.astype(np.float32), 500)
+    assert chains_of(trace, "behind") == []
     # The density is that of a Gaussian cut off at about 1.7; the others' means are within 0.2 of each other.
     np.testing.assert_allclose(np.mean(trace.draws[:, 2], 0), np.mean(trace.draws, axis=(0, 1)), atol=0.3)
 
@@ -219,13 +198,9 @@ def test_a_chain_that_crawls_does_not_stop_the_others(dtype):
         lambda x: np.where(x[..., 0] > 50, -1e4, -0.5).astype(x.dtype) * np.sum(x * x, axis=-1),
         score=lambda x: np.where(x[..., :1] > 50, 100.0, -1.0).astype(x.dtype) * x,
     )
-    x0 = np.random.default_rng(1).normal(size=(4, 3)).astype(dtype)
-    x0[2, 0] = 100.0
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trace = xps.sample(target, xps.HMC(), x0, 100, seed=1, progress=False)
-    assert 0.5 < trace.kernel.step_size < 2 and begun_again(trace) == [2] and chains_behind(trace) == []
-    assert trace.metadata["warmup"] < 2000
+    trace = run(target, xps.HMC(), beside_it().astype(dtype), 100)
+    assert 0.5 < trace.kernel.step_size < 2 and trace.metadata["warmup"] < 2000
+    assert chains_of(trace, "restart") == [2] and chains_of(trace, "behind") == []
 
 
 @pytest.mark.parametrize("offset", [0.0, -1e8])
@@ -275,7 +250,10 @@ def around_it():
 
 @pytest.mark.slow
 def test_what_is_tuned_is_not_that_of_chains_that_come_in():
-    """At constant speed they take several beginnings. The best trajectories are about two radii long, 2 sqrt(6)."""
+    """At constant speed they take several beginnings. The best trajectories are about two radii long, 2 sqrt(6).
+
+    The wrong twin: a warm-up whose length a user gives is not begun anew, and tunes to the way.
+    """
     trace = xps.sample(narrow(), xps.MAMS(), around_it(), 100, seed=1, progress=False)
     usual = warm_up_steps(xps.MAMS(), around_it(), None)
     made, cut = trace.metadata["warmup"], usual // 3
@@ -283,14 +261,8 @@ def test_what_is_tuned_is_not_that_of_chains_that_come_in():
     assert trace.kernel.length < 15
     # Scales within a factor of 2: estimates of some hundred draws in all, whose logarithms have sds below 0.1.
     np.testing.assert_allclose(np.log(trace.kernel.mass * SCALE**2), 0.0, atol=np.log(2))
-
-
-@pytest.mark.slow
-def test_a_warm_up_that_does_not_look_tunes_to_the_way():
-    """The twin of the test above: a warm-up whose length a user gives is not begun anew."""
-    trace = xps.sample(narrow(), xps.MAMS(), around_it(), 1, seed=1, warmup=500, progress=False)
-    assert trace.metadata["warmup"] == 500
-    assert trace.kernel.length > 30
+    twin = xps.sample(narrow(), xps.MAMS(), around_it(), 1, seed=1, warmup=500, progress=False)
+    assert twin.metadata["warmup"] == 500 and twin.kernel.length > 30
 
 
 @pytest.mark.slow
