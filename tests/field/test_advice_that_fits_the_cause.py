@@ -1,11 +1,22 @@
 """Findings name the cause for the kernel and the space of the run, and healthy runs of any size have none."""
 
-import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import xpsample as xps
+from tests.field.support import (
+    FINITE,
+    NORMAL,
+    TWO_BITS,
+    kinds,
+    named,
+    normal,
+    of_precision,
+    posterior_of_a_mean,
+    told,
+)
 from xpsample.core.errors import XpsampleError
 from xpsample.diagnostics.advice import Advice
 from xpsample.diagnostics.steps import judge_energy
@@ -16,21 +27,6 @@ from xpsample.particles.pcd import PCD
 from xpsample.score_mh import Learned, RandomWalk
 from xpsample.sosmc import LangevinMove, RewardReverseKL
 
-FINITE = xps.FiniteDifference()
-
-
-def told(target, kernel, x0, draws=1000, **settings):
-    """Findings of a run."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        trace = xps.sample(target, kernel, x0, draws, **({"seed": 1, "progress": False} | settings))
-    return trace.diagnose()
-
-
-def kinds(findings):
-    return [finding.kind for finding in findings]
-
-
 # ---- one mode that is badly conditioned, and two modes ---------------------------------------------------------------
 
 
@@ -39,14 +35,14 @@ def rotated(dim=20):
     rng = np.random.default_rng(0)
     axes, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
     variances = np.logspace(-2, 2, dim)
-    precision = (axes / variances) @ axes.T
-    target = xps.Target(lambda x: -0.5 * np.sum(x * (x @ precision), axis=-1), score=lambda x: -(x @ precision))
-    return target, lambda n: rng.normal(size=(n, dim)) @ (axes * np.sqrt(variances)).T
+    return of_precision(
+        (axes / variances) @ axes.T
+    ), lambda n: rng.normal(size=(n, dim)) @ (axes * np.sqrt(variances)).T
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize("kernel", [xps.MALA(), xps.RWM(), xps.Slice()], ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("kernel", [xps.MALA(), xps.RWM(), xps.Slice()], ids=named)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 def test_one_rotated_mode_needs_a_metric_and_no_tempering(kernel, seed):
     target, draws = rotated()
@@ -79,9 +75,8 @@ def test_two_modes_are_told(dim):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_many_chains_of_few_draws_have_no_energy_finding(seed):
-    x0 = np.random.default_rng(seed).normal(size=(1000, 2))
-    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
-    assert not {"energy", "stuck", "modes", "slow"} & set(kinds(told(target, xps.HMC(), x0, 20, seed=seed)))
+    found = kinds(told(NORMAL, xps.HMC(), normal(2, chains=1000, seed=seed), 20, seed=seed))
+    assert not {"energy", "stuck", "modes", "slow"} & set(found)
 
 
 def test_excursions_of_single_chains_are_no_funnel():
@@ -119,25 +114,12 @@ def test_a_variable_that_is_nearly_certain_is_no_fault():
 
 # ---- discrete spaces and blocks --------------------------------------------------------------------------------------
 
-TWO_BITS = xps.Target(
-    lambda x: 12.0 * (x[..., 0] == x[..., 1]),
-    score=lambda x: 12.0 * (2 * x[..., ::-1] - 1),
-    space=xps.Binary(),
-)
-APART = np.array([[0.0, 0], [1, 1], [0, 0], [1, 1]])
 
-
-@pytest.mark.parametrize("kernel", [xps.Gibbs(), xps.GWG()], ids=lambda k: type(k).__name__)
-def test_bits_that_must_agree(kernel):
-    """One variable at a time cannot cross: no step size, metric or order helps."""
-    first = told(TWO_BITS, kernel, APART, 2000)[0]
+def test_bits_that_must_agree():
+    """One variable at a time cannot cross: no step size, metric or order helps. (`test_sick_models` has Gibbs.)"""
+    first = told(TWO_BITS, xps.GWG(), np.array([[0.0, 0], [1, 1], [0, 0], [1, 1]]), 2000)[0]
     assert "ParallelTempering" in first.advice
     assert not any(word in str(first) for word in ("step size", "metric", "Ordered", "Metric"))
-
-
-@pytest.mark.slow
-def test_the_tempering_that_is_advised_works():
-    assert told(TWO_BITS, xps.ParallelTempering(xps.Gibbs()), APART, 4000) == ()
 
 
 def test_tempering_is_not_advised_to_tempering():
@@ -155,14 +137,7 @@ def test_tempering_is_not_advised_to_tempering():
 
 
 def test_no_kernel_that_needs_all_rows_is_advised_to_a_run_of_batches():
-    rows = np.random.default_rng(0).normal(2.0, 1.0, size=(10_000, 1))
-    target = xps.posterior(
-        lambda x: -0.5 * np.sum(x**2, axis=-1),
-        lambda x, rows: -0.5 * np.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1)),
-        rows,
-        prior_score=lambda x: -x,
-        likelihood_score=lambda x, rows: np.sum(rows - x[..., None, :], axis=-2),
-    )
+    target = posterior_of_a_mean(np.random.default_rng(0).normal(2.0, 1.0, size=(10_000, 1)))
     found = told(target, xps.Minibatch(xps.ULA(), 50), np.full((8, 1), 2.0), 600)
     slow = next(f for f in found if f.kind == "slow")
     assert "behind" not in kinds(found)  # 256 rows have another mean than all
@@ -188,24 +163,21 @@ def test_starts_far_out_of_a_kernel_without_an_accept_step():
 
 def test_a_step_of_ula_that_is_far_too_large():
     """Its chains swing from side to side, as those of HMC in resonance, which has another remedy."""
-    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
-    first = told(target, xps.ULA(1.9), np.random.default_rng(7).normal(size=(8, 3)), 1500)[0]
+    first = told(NORMAL, xps.ULA(1.9), normal(3, chains=8, seed=7), 1500)[0]
     assert first.kind == "heat" and "HMC" not in first.advice
 
 
 @pytest.mark.slow
 def test_correlated_blocks_are_moved_in_one():
-    precision = np.linalg.inv(np.array([[1, 0.999], [0.999, 1]]))
+    together = of_precision(np.linalg.inv(np.array([[1, 0.999], [0.999, 1]])))
 
     def log_density(p):
-        x = np.stack([p.a, p.b], axis=-1)
-        return -0.5 * np.sum(x * (x @ precision), axis=-1)
+        return together.log_density(np.stack([p.a, p.b], axis=-1))
 
     model = xps.Model(log_density, a=xps.Real(), b=xps.Real(), gradient=FINITE)
-    x0 = model.start(like=np.zeros(0), chains=4, seed=0)
-    advice = " ".join(f.advice for f in told(model, xps.Blocks({"a": xps.HMC(), "b": xps.HMC()}), x0))
+    advice = " ".join(f.advice for f in told(model, xps.Blocks({"a": xps.HMC(), "b": xps.HMC()})))
     assert "one block" in advice and "dense metric" not in advice
-    assert "slow" not in kinds(told(model, xps.Blocks({("a", "b"): xps.HMC(mass=xps.DenseMetric())}), x0))
+    assert "slow" not in kinds(told(model, xps.Blocks({("a", "b"): xps.HMC(mass=xps.DenseMetric())})))
 
 
 # ---- data and densities that are wrong -------------------------------------------------------------------------------
@@ -217,36 +189,26 @@ def test_data_that_are_not_finite_are_named(bad, way):
     y = np.random.default_rng(0).normal(size=20)
     y[3] = bad
     target = xps.Target(lambda x, d: -0.5 * np.sum((d["y"] - x) ** 2, axis=-1), data={"y": y})
-    model = xps.Model(
-        lambda p, d: -0.5 * np.sum((d["y"] - p.mu[..., None]) ** 2, axis=-1),
-        data={"y": y},
-        mu=xps.Real(),
-        gradient=FINITE,
-    )
+    model = xps.Model(lambda p, d: target.log_density(p.mu[..., None], d), data={"y": y}, mu=xps.Real())
     calls = {
         "a model": lambda: model.start(like=np.zeros(0), chains=4, seed=0),
         "start": lambda: xps.start(target, np.zeros(1), seed=0),
         "sample": lambda: xps.sample(target, xps.RWM(), np.zeros((4, 1)), 10, seed=1),
     }
-    with (
-        pytest.raises(XpsampleError, match=r"data\['y'\] has 1 value that is not finite \(first at \[3\]\)"),
-        np.errstate(all="ignore"),
-    ):
+    named_by = pytest.raises(XpsampleError, match=r"data\['y'\] has 1 value that is not finite \(first at \[3\]\)")
+    with named_by, np.errstate(all="ignore"):
         calls[way]()
 
 
-KERNELS = [xps.RWM(), xps.HMC(), xps.ULA(), xps.Slice(), xps.MCLMC()]
-
-
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__)
+@pytest.mark.parametrize("kernel", [xps.RWM(), xps.HMC(), xps.ULA(), xps.Slice(), xps.MCLMC()], ids=named)
 def test_a_density_instead_of_its_logarithm(kernel):
     """It is flat far out: no kernel samples it, and the warm-up or the first finding says so."""
     target = xps.Target(
         lambda x: np.exp(-np.sum(x**2, axis=-1)), score=lambda x: -2 * x * np.exp(-np.sum(x**2, axis=-1))[..., None]
     )
     try:
-        cause = told(target, kernel, np.random.default_rng(0).normal(size=(10, 2)))[0].kind
+        cause = told(target, kernel, normal(2, chains=10))[0].kind
     except XpsampleError as error:
         cause = str(error)
     assert cause == "improper" or cause.startswith("the chains ran away in the warm-up, as if the density")
@@ -254,8 +216,7 @@ def test_a_density_instead_of_its_logarithm(kernel):
 
 def test_a_learned_acceptance_that_is_small_everywhere():
     acceptance = Learned(lambda new, old, p: -6.0 + 0 * np.sum(new, axis=-1), None, RandomWalk(0.5), direct=True)
-    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x, acceptance=acceptance)
-    first = told(target, xps.RWM(0.5), np.random.default_rng(0).normal(size=(4, 2)), 2000)[0]
+    first = told(replace(NORMAL, acceptance=acceptance), xps.RWM(0.5), normal(2), 2000)[0]
     assert "smaller step" not in first.advice and "train longer" in first.advice
 
 
@@ -275,11 +236,6 @@ def test_an_array_that_cannot_be_written_into_gets_no_advice_on_another_library(
 # ---- tails, repellence, trainings ------------------------------------------------------------------------------------
 
 
-def chains_of(quantile, seed, draws=1000, chains=4):
-    """Draws by a quantile function of independent uniforms."""
-    return quantile(np.random.default_rng(seed).random((draws, chains)))[..., None]
-
-
 @pytest.mark.parametrize(
     ("quantile", "heavy"),
     [
@@ -293,24 +249,19 @@ def chains_of(quantile, seed, draws=1000, chains=4):
 )
 def test_tails_without_a_variance(quantile, heavy):
     """Of 20 seeds nearly all heavy ones are found, and at most one other; each is, by chance, in 1 of 100."""
-    found = sum(judge_tails([((), "x")], chains_of(quantile, seed)) is not None for seed in range(20))
+    found = 0
+    for seed in range(20):
+        draws = quantile(np.random.default_rng(seed).random((1000, 4)))
+        found += judge_tails([((), "x")], draws[..., None]) is not None
     assert found >= 18 if heavy else found <= 1
-
-
-@pytest.mark.slow
-def test_a_heavy_posterior_is_told():
-    target = xps.Target(lambda x: x[..., 0] - 2 * np.logaddexp(0, x[..., 0]), score=lambda x: 1 - 2 / (1 + np.exp(-x)))
-    trace = xps.sample(target, xps.HMC(), np.random.default_rng(0).normal(size=(4, 1)), 4000, seed=1, progress=False)
-    assert trace.diagnose() == ()  # log K is well behaved
-    assert judge_tails([((), "K")], np.exp(trace.draws)) is not None
 
 
 @pytest.mark.parametrize(("alpha", "found"), [(500.0, True), (50.0, False)])
 def test_a_repellence_that_is_far_too_strong(alpha, found):
     """The variance is 1.37 with 500, and 1.04 with 50."""
-    target = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
-    x0 = np.random.default_rng(0).normal(size=(64, 2))
-    assert ("tilt" in kinds(told(target, xps.SRMC(xps.MALA(0.5), alpha, tilt=xps.Exact()), x0, 2000))) == found
+    kernel = xps.SRMC(xps.MALA(0.5), alpha, tilt=xps.Exact())
+    target = replace(NORMAL, hvp=lambda x, v: -v)
+    assert ("tilt" in kinds(told(target, kernel, normal(2, chains=64), 2000))) == found
 
 
 @pytest.mark.parametrize(("step_size", "healthy"), [(1.0, False), (0.05, True)])

@@ -7,110 +7,36 @@ objects, arrays. The same call in the same process, or in a fresh one, goes on.
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 import xpsample as xps
+from tests.field.changing_densities import WAYS, by_global, set_centre
 from xpsample.core.errors import CheckpointError
 
-CENTRE, ROWS = 1.0, np.ones(3)
-MODULE = ModuleType("settings_of_the_user")
-MODULE.centre = 1.0
+pytestmark = pytest.mark.usefixtures("as_before")
 
 
-@dataclass(frozen=True)
-class Fixed:
-    centre: float = 1.0
-
-
-FIXED = Fixed()
-
-
-class Density:
-    factor = 10.0
-
-    def __init__(self):
-        self.centre, self.calls = 1.0, 0
-
-    def squares(self, x):
-        return (x - self.centre) ** 2
-
-    def __call__(self, x):
-        self.calls += 1
-        return -self.factor * np.sum(self.squares(x), axis=-1)
-
-
-def by(centre):
-    """A density that reads the centre from wherever the function given finds it."""
-    return lambda x: -10 * np.sum((x - centre()) ** 2, axis=-1)
-
-
-def named():
-    return CENTRE
-
-
-def run(folder, density, kernel=None, draws=40, seed=1, recorders=(xps.Draws(),), x0=None):
+def run(folder, density, kernel=None, draws=40, seed=1, x0=None):
     target = density if isinstance(density, xps.Model) else xps.Target(density)
     x0 = np.full((4, 1), 0.5) if x0 is None else x0
-    return xps.sample(
-        target, kernel or xps.RWM(0.3), x0, draws, seed=seed, recorders=recorders, checkpoint=folder, progress=False
-    )
+    settings = {"seed": seed, "recorders": (xps.Draws(),), "checkpoint": folder, "progress": False}
+    return xps.sample(target, kernel or xps.RWM(0.3), x0, draws, **settings)
 
 
-def object_of_a_density():
-    density = Density()
-    return density, lambda: setattr(density, "centre", 5.0)
-
-
-def class_of_a_density():
-    return Density(), lambda: setattr(Density, "factor", 1.0)
-
-
-def keyword_only():
-    def density(x, *, centre=1.0):
-        return -10 * np.sum((x - centre) ** 2, axis=-1)
-
-    return density, lambda: density.__kwdefaults__.update(centre=5.0)
-
-
-def around():
-    centre = 1.0
-
-    def move():
-        nonlocal centre
-        centre = 5.0
-
-    return by(lambda: centre), move
-
-
-def changes(monkeypatch):
-    listed, mapped, settings = [1.0], {"centre": 1.0}, SimpleNamespace(centre=1.0)
+def array_that_no_position_shows():
     rows = np.ones(3)
-    return {
-        "a rebound global": (by(lambda: CENTRE), lambda: monkeypatch.setitem(globals(), "CENTRE", 5.0)),
-        "of a function that is called": (by(named), lambda: monkeypatch.setitem(globals(), "CENTRE", 5.0)),
-        "a frozen object": (by(lambda: FIXED.centre), lambda: monkeypatch.setitem(globals(), "FIXED", Fixed(5.0))),
-        "a module": (by(lambda: MODULE.centre), lambda: monkeypatch.setattr(MODULE, "centre", 5.0)),
-        "a list": (by(lambda: listed[0]), lambda: listed.__setitem__(0, 5.0)),
-        "a dict": (by(lambda: mapped["centre"]), lambda: mapped.update(centre=5.0)),
-        "an attribute": (by(lambda: settings.centre), lambda: setattr(settings, "centre", 5.0)),
-        "an array in place": (by(lambda: rows[0]), lambda: rows.fill(5.0)),
-        "an array that no position shows": (lambda x: -np.sum(x**2 + (x > 99) * rows[0], -1), lambda: rows.fill(5.0)),
-        "an object": object_of_a_density(),
-        "a class": class_of_a_density(),
-        "a keyword-only default": keyword_only(),
-        "around": around(),
-    }
+    return lambda x: -np.sum(x**2 + (x > 99) * rows[0], -1), lambda: rows.fill(5.0)
 
 
-@pytest.mark.parametrize("name", changes(pytest.MonkeyPatch()))
-def test_a_checkpoint_of_another_density_is_refused(name, tmp_path, monkeypatch):
+CHANGES = WAYS | {"an array that no position shows": array_that_no_position_shows}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_checkpoint_of_another_density_is_refused(name, tmp_path):
     """Whether or not steps remain to be made; and that of the same one goes on, in this process."""
-    density, change = changes(monkeypatch)[name]
-    monkeypatch.setattr(Density, "factor", 10.0)
+    density, change = CHANGES[name]()
     before = run(tmp_path, density)
     assert np.array_equal(run(tmp_path, density, draws=60).draws[:40], before.draws)
     change()
@@ -119,18 +45,11 @@ def test_a_checkpoint_of_another_density_is_refused(name, tmp_path, monkeypatch)
             run(tmp_path, density, draws=draws)
 
 
-def test_the_refusal_says_what_was_and_is(tmp_path, monkeypatch):
-    run(tmp_path, by(named))
-    monkeypatch.setitem(globals(), "CENTRE", 5.0)
-    with pytest.raises(CheckpointError, match=re.escape("log density at x was -2.5, now -202.5 (x are the initial")):
-        run(tmp_path, by(named))
-
-
-def test_what_is_recorded_by_another_function_is_refused(tmp_path):
-    one, other = (xps.Record("y", f) for f in (lambda s: s.point.x * 1.0, lambda s: s.point.x * 1000.0))
-    run(tmp_path, by(named), recorders=(xps.Draws(), one))
-    with pytest.raises(CheckpointError, match=r"row of y after one step from x was .*, now .*"):
-        run(tmp_path, by(named), recorders=(xps.Draws(), other), draws=80)
+def test_the_refusal_says_what_was_and_is(tmp_path):
+    run(tmp_path, by_global)
+    set_centre()
+    with pytest.raises(CheckpointError, match=re.escape("log density at x was -0.5, now -40.5 (x are the initial")):
+        run(tmp_path, by_global)
 
 
 def test_other_data_of_a_model_in_place_are_refused(tmp_path):
@@ -144,20 +63,20 @@ def test_other_data_of_a_model_in_place_are_refused(tmp_path):
 
 def test_a_warm_up_of_another_seed_is_refused_by_the_seed_that_was_given(tmp_path):
     """And not by the numbers that its noise was derived from."""
-    run(tmp_path, by(named), xps.RWM())
+    run(tmp_path, by_global, xps.RWM())
     with pytest.raises(CheckpointError, match=r"\(noise seed: 1 there, 2 here\)"):
-        run(tmp_path, by(named), xps.RWM(), seed=2)
+        run(tmp_path, by_global, xps.RWM(), seed=2)
 
 
 def test_a_density_that_counts_its_calls_goes_on_in_the_same_process(tmp_path):
-    density, calls = Density(), []
+    calls = []
 
     def counted(x):
         calls.append(len(x))
-        return density(x)
+        return by_global(x)
 
     run(tmp_path, counted)
-    assert density.calls and run(tmp_path, counted, draws=60).draws.shape[0] == 60
+    assert calls and run(tmp_path, counted, draws=60).draws.shape[0] == 60
 
 
 SCRIPT = """
