@@ -4,7 +4,6 @@ Over RWM, pCN and IndependentMH the chain was bit for bit the base's. Over MALA,
 error was 6 to 32 times the base's at alpha = 10 on N(0, I), without a word.
 """
 
-import numpy as np
 import pytest
 
 import xpsample as xps
@@ -39,15 +38,3 @@ def test_a_base_that_does_not_just_follow_the_score_is_refused(base, culprit):
 @pytest.mark.parametrize("base", [xps.ULA(0.1), xps.ULA(), xps.UnderdampedLangevin(0.1), SGLD])
 def test_what_the_message_names_is_taken(base):
     assert xps.SRLD(base, 3.0, xps.Rolling(2)).base is base
-
-
-def test_it_repels():
-    """The draws are others than the base's, so the force reaches the moves."""
-    target = xps.Target(None, score=lambda x: -x)
-    x0 = np.random.default_rng(0).normal(size=(3, 2))
-    draws = [
-        xps.sample(target, kernel, x0, 20, seed=1, progress=False).draws
-        for kernel in (xps.ULA(0.1), xps.SRLD(xps.ULA(0.1), 3.0, xps.Rolling(2)))
-    ]
-    np.testing.assert_array_equal(draws[0][:2], draws[1][:2])
-    assert np.all(np.abs(draws[0][-1] - draws[1][-1]) > 1e-6)

@@ -5,6 +5,7 @@ distribution (tensorflow/probability#1093). Two copies of one chain tell, or a c
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,17 +55,18 @@ def test_groups_that_feel_each_other(axis, chains):
         run(target, xps.RWM(1.0), np.zeros((*chains, 2)))
 
 
-def test_chains_that_feel_only_those_before_them():
-    with pytest.raises(LogDensityError, match=COUPLED):
-        run(xps.Target(lambda x: np.cumsum(normal(x), axis=0)), xps.RWM(1.0), np.zeros((4, 2)))
+READ = {
+    "only those before": lambda x: np.cumsum(normal(x), axis=0),
+    "the first one": lambda x: normal(x - 0.5 * x[..., :1, :]),
+    "the even ones": lambda x: normal(x - 0.5 * x[..., ::2, :].mean(-2)[..., None, :]),
+}
 
 
 @pytest.mark.parametrize("start", ["all at one point", "apart", "two groups"])
-@pytest.mark.parametrize("read", [lambda x: x[..., :1, :], lambda x: x[..., ::2, :].mean(-2)[..., None, :]])
-def test_chains_that_feel_some_chains(read, start):
-    """The first chain alone, or the mean of the even ones."""
+@pytest.mark.parametrize("density", READ.values(), ids=READ)
+def test_chains_that_feel_some_chains(density, start):
     with pytest.raises(LogDensityError, match=f"{COUPLED}|depends on the chain's index"):
-        run(xps.Target(lambda x: normal(x - 0.5 * read(x))), xps.RWM(1.0), np.array(STARTS[start]))
+        run(xps.Target(density), xps.RWM(1.0), np.array(STARTS[start]))
 
 
 @pytest.mark.first_cases(1)
@@ -84,9 +86,9 @@ def test_as_many_rows_as_chains(library, shape):
 def test_a_softmax_over_the_chains():
     torch = pytest.importorskip("torch")
     target = xps.Target(lambda x: torch.log_softmax(-0.5 * torch.sum(x**2, -1), 0))
-    for x0 in (np.zeros((4, 2)), np.zeros((1, 2)), np.random.default_rng(0).normal(size=(4, 2))):
+    for name in ("all at one point", "one chain", "apart"):
         with pytest.raises(LogDensityError, match=COUPLED):
-            run(target, xps.HMC(0.1, 3), torch.asarray(x0))
+            run(target, xps.HMC(0.1, 3), torch.asarray(STARTS[name]))
 
 
 @pytest.mark.parametrize("statistics", [False, True])
@@ -120,51 +122,51 @@ def test_noise_below_a_large_constant():
         run(noisy, xps.RWM(1.0), np.zeros((4, 2)))
 
 
-def test_scores_and_products_of_the_user():
-    x0 = np.zeros((4, 2))
+def apart(v):
+    return v - np.mean(v, axis=0)
 
-    def apart(v):
-        return v - np.mean(v, axis=0)
 
-    with pytest.raises(LogDensityError, match=f"the score {COUPLED}"):
-        run(xps.Target(None, score=lambda x: -apart(x)), xps.ULA(0.1), x0)
-    tilted = xps.SRMC(xps.ULA(0.1), 0.1)
-    with pytest.raises(LogDensityError, match=f"the hvp {COUPLED}"):
-        run(xps.Target(normal, score=lambda x: -x, hvp=lambda x, v: -apart(v)), tilted, x0)
-    both = {"hvp": lambda x, v: -v, "score_plus_hvp": lambda x, v: -x - apart(v)}
-    with pytest.raises(LogDensityError, match=f"the score_plus_hvp {COUPLED}"):
-        run(xps.Target(normal, score=lambda x: -x, **both), tilted, x0)
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        ("score", {"score": lambda x: -apart(x)}),
+        ("hvp", {"score": lambda x: -x, "hvp": lambda x, v: -apart(v)}),
+        (
+            "score_plus_hvp",
+            {"score": lambda x: -x, "hvp": lambda x, v: -v, "score_plus_hvp": lambda x, v: -x - apart(v)},
+        ),
+    ],
+)
+def test_scores_and_products_of_the_user(function, given):
+    target = xps.Target(None if function == "score" else normal, **given)
+    kernel = xps.ULA(0.1) if function == "score" else xps.SRMC(xps.ULA(0.1), 0.1)
+    with pytest.raises(LogDensityError, match=f"the {function} {COUPLED}"):
+        run(target, kernel, np.zeros((4, 2)))
+
+
+def along(kernel):
+    return lambda target, x0: run(xps.Bridge(xps.Target(normal), target), kernel, x0)
 
 
 ENTRIES = {
     "steps": lambda target, x0: next(xps.steps(target, xps.RWM(1.0), x0, seed=1)),
-    "particles": lambda target, x0: run(
-        xps.Bridge(xps.Target(normal), target), xps.TemperedSMC(xps.RWM(1.0), ess=0.5, moves=1), x0
-    ),
-    "annealing": lambda target, x0: run(
-        xps.Bridge(xps.Target(normal), target), xps.AIS(xps.RWM(1.0), np.linspace(0, 1, 4)), x0
-    ),
+    "particles": along(xps.TemperedSMC(xps.RWM(1.0), ess=0.5, moves=1)),
+    "annealing": along(xps.AIS(xps.RWM(1.0), np.linspace(0, 1, 4))),
     "Stein": lambda target, x0: run(target, xps.SVGD(0.1), x0),
     "tempered": lambda target, x0: run(xps.Tempered(target, 0.5), xps.RWM(1.0), x0),
     "a start": lambda target, x0: xps.start(target, x0[0], 4, seed=0),
     "a check": lambda target, x0: check_gradient(target, x0),
     "shards": lambda target, x0: run(target, xps.RWM(1.0), x0, shards=2),
+    "bits": lambda target, x0: run(replace(target, space=xps.Binary()), xps.SingleFlip(), x0),
+    "a model": lambda target, x0: run(xps.Model(lambda p: centred(p.z), z=xps.Real(2)), xps.RWM(1.0), x0),
+    "a family": lambda target, x0: run(xps.Parametric(lambda x, p: centred(x) * p, np.ones(())), xps.RWM(1.0), x0),
 }
 
 
 @pytest.mark.parametrize("call", ENTRIES.values(), ids=ENTRIES)
 def test_every_entry_refuses_it(call):
-    target = xps.Target(centred)
     with pytest.raises(LogDensityError, match=COUPLED):
-        call(target, np.zeros((8, 2)))
-
-
-def test_models_and_families():
-    model = xps.Model(lambda p: normal(p.z - p.z.mean(axis=0)), z=xps.Real(2))
-    family = xps.Parametric(lambda x, p: centred(x) * p, np.ones(()))
-    for target in (model, family, xps.Target(lambda x: centred(x), space=xps.Binary())):
-        with pytest.raises(LogDensityError, match=COUPLED):
-            run(target, xps.SingleFlip() if isinstance(target.space, xps.Binary) else xps.RWM(1.0), np.zeros((4, 2)))
+        call(xps.Target(centred), np.zeros((8, 2)))
 
 
 # ---- what stays allowed ----------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ it, or holds what was written.
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,20 +14,13 @@ import xpsample as xps
 from xpsample.core.errors import StoreError, TraceError
 
 pytest.importorskip("zarr")
-EVERY = 97
-"""Every so many characters are changed, and all of them by ``--full``."""
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     where = tmp_path_factory.mktemp("store") / "run.zarr"
-    model = xps.Model(
-        lambda p: -np.sum(p.m**2, -1) - p.s,
-        m=xps.Real(2),
-        s=xps.Positive(),
-        dims={"m": "who"},
-        coords={"who": ["a", "b"]},
-    )
+    names = {"dims": {"m": "who"}, "coords": {"who": ["a", "b"]}}
+    model = xps.Model(lambda p: -np.sum(p.m**2, -1) - p.s, m=xps.Real(2), s=xps.Positive(), **names)
     recorders = (xps.Draws(store=str(where)), xps.Statistics())
     xps.sample(model, xps.RWM(0.5), np.zeros((3, 3)), 20, seed=1, recorders=recorders, progress=False)
     return where
@@ -41,40 +33,6 @@ def told(where):
     numbers += [np.asarray(rows) for _, rows in sorted(trace.statistics.items())]
     shown = [trace.metadata, vars(trace.run_statistics), sorted(trace.statistics), [a.tolist() for a in numbers]]
     return json.dumps(shown, default=str)
-
-
-def changed(content: bytes, every: int):
-    """Texts with one character changed: a digit by another one, anything else by a letter, and a letter by a digit."""
-    for place in range(0, len(content), every):
-        old = content[place : place + 1]
-        new = b"7" if old.isalpha() or old == b"3" else b"3" if old.isdigit() else b"x"
-        yield content[:place] + new + content[place + 1 :]
-
-
-def is_refused(where, right):
-    """Whether a store is refused by an error that names it; what loads is right."""
-    try:
-        found = told(where)
-    except StoreError as error:
-        return str(where) in str(error)
-    return found != right and pytest.fail("other draws or metadata were loaded")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.release)])
-def test_no_changed_character_of_the_metadata_changes_what_loads(written, tmp_path, every):
-    where, right = tmp_path / "run.zarr", told(written)
-    shutil.copytree(written, where)
-    names = [path.relative_to(written) for path in sorted(written.rglob("zarr.json"))]
-    assert len(names) > 8
-    refused = 0
-    for name in names:
-        content = (written / name).read_bytes()
-        for damaged in changed(content, every if name.parent == Path() else max(1, every // 10)):
-            (where / name).write_bytes(damaged)
-            refused += is_refused(where, right)
-        (where / name).write_bytes(content)
-    assert refused > 100 and told(where) == right
 
 
 @pytest.mark.parametrize("kind", ["removed", "empty", "of another array"])
@@ -93,8 +51,7 @@ def test_a_store_that_was_written_by_an_older_version_is_refused_in_one_line(wri
     shutil.copytree(written, tmp_path / "run.zarr")
     at = tmp_path / "run.zarr/zarr.json"
     content = json.loads(at.read_text())
-    about = json.loads(content["attributes"]["xpsample"])
-    content["attributes"]["xpsample"] = json.dumps(about | {"schema": 1})
+    content["attributes"]["xpsample"] = json.dumps(json.loads(content["attributes"]["xpsample"]) | {"schema": 1})
     at.write_text(json.dumps(content))
     with pytest.raises(StoreError, match="has schema version 1 and this version of xpsample reads"):
         xps.load(tmp_path / "run.zarr")
@@ -111,13 +68,13 @@ def in_arviz(where):
 
 
 def damages(content: bytes):
-    """A file that is gone, empty, cut, longer, or has a bit changed at one of several places."""
+    """A file that is gone, empty, cut, longer, or has a bit changed at one of 20 places."""
     yield from (None, b"", content[: len(content) // 2], content[:-1], content + b"x", bytes(len(content)))
-    for place in range(0, len(content), max(1, len(content) // 5)):
+    for place in range(0, len(content), max(1, len(content) // 20)):
         yield content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_damage_of_every_file_is_refused_or_changes_nothing(written, tmp_path, every):
     pytest.importorskip("xarray")
     where, right, refusals = tmp_path / "run.zarr", in_arviz(written), []

@@ -65,66 +65,28 @@ def test_the_draws_are_the_targets(base, alpha):
     assert isinstance(trace.state, SRMCState)
 
 
-@pytest.mark.slow
-def test_a_model_with_discrete_parameters():
-    """z is a bit, k one of three and mu normal given them: the mixed scores have mean 0, and the draws are right."""
-
-    def density(p):
-        return p.z * 0.7 - 0.3 * p.k - 0.5 * (p.mu - 0.5 * p.z + 0.25 * p.k) ** 2
-
-    model = xps.Model(
-        density,
-        z=xps.Binary(()),
-        k=xps.Categorical((0.0, 1.0, 2.0), ()),
-        mu=xps.Real(),
-        gradient=xps.FiniteDifference(),
-    )
-    generator, chains = np.random.default_rng(0), 300
-    z = (generator.random(chains) < 1 / (1 + np.exp(-0.7))).astype(float)
-    weights = np.exp(-0.3 * np.arange(3))
-    k = generator.choice(3, chains, p=weights / weights.sum()).astype(float)
-    mu = 0.5 * z - 0.25 * k + generator.normal(size=chains)
-    kernel = xps.SRMC(xps.Blocks({"z": xps.Gibbs(), "k": xps.Gibbs(), "mu": xps.RWM(2.0)}), 0.03)
-    trace = xps.sample(model, kernel, {"z": z, "k": k, "mu": mu}, 600, burn_in=100, seed=1, progress=False)
-    exact = {"z": 1 / (1 + np.exp(-0.7)), "k": weights @ np.arange(3) / weights.sum()}
-    exact["mu"] = 0.5 * exact["z"] - 0.25 * exact["k"]
-    for name, value in exact.items():
-        means = trace[name].mean(axis=0)
-        assert abs(means.mean() - value) < 4.9 * means.std() / np.sqrt(chains) + 0.004, name
-    x = np.stack([z, k, mu], axis=-1)
-    first = scores(model, x, xps_on(model, kernel, x))
-    assert np.all(np.abs(first.mean(axis=0)) < 4.9 * first.std(axis=0) / np.sqrt(chains))
-    ratio = np.exp(np.where(z > 0, -1, 1) * (0.575 + 0.5 * mu + 0.125 * k))
-    np.testing.assert_allclose(first[:, 0], (ratio - 1) * 4 * ratio / (1 + ratio) ** 2, rtol=1e-9)
+ONE_HOT = xps.Target(lambda x: x @ np.ones(3), lambda x: np.ones(3) + 0 * x, space=xps.OneHot(3))
+TOURS = xps.Target(lambda x: -np.sum(x, axis=-1), lambda x: 0.0 * x - 1, space=xps.Permutations())
+MIXED = xps.Model(lambda p: -(p.x**2) - p.k[..., 0], k=xps.Permutations(3), x=xps.Real())
+BLOCKS = xps.Blocks({"k": xps.Swap(), "x": xps.RWM(1.0)})
 
 
-def xps_on(model, kernel, x):
-    """The kernel with blocks that know the model."""
-    from xpsample.kernels.compose import on_target
+@pytest.mark.parametrize(
+    ("target", "kernel", "x0", "message"),
+    [
+        (ONE_HOT, xps.SRMC(xps.GWG(), 0.3), np.eye(3), r"Ratio has one discrete score .*of OneHot\. .*Untilted"),
+        (TOURS, xps.SRMC(xps.TwoOpt(), 0.3), np.tile(np.arange(3), (4, 1)), "is not 0 on Permutations .*stay biased"),
+        (MIXED, xps.SRMC(BLOCKS, 0.3), None, r"Ratio has one discrete score .*of Permutations\. .*Untilted"),
+        (BITS, xps.SRMC(xps.GWG(), tilt=xps.Untilted()), np.zeros((4, 4)), r"cannot tune alpha, .* with Untilted\(\)"),
+    ],
+    ids=["one-hot", "permutations", "a model", "without a tilt"],
+)
+def test_what_has_no_score_of_mean_zero_is_refused_by_name(target, kernel, x0, message):
+    x0 = target.start(like=np.zeros(0), chains=4, seed=0) if x0 is None else x0
+    with pytest.raises((CapabilityError, HyperparameterError), match=message):
+        xps.sample(target, kernel, x0, 5, seed=1, progress=False)
 
-    return on_target(kernel, model.prepare(x, kernel.requires), x)
 
-
-def test_what_has_no_score_of_mean_zero_is_refused_by_name():
-    one_hot = xps.Target(lambda x: x @ np.ones(3), lambda x: np.ones(3) + 0 * x, space=xps.OneHot(3))
-    tours = xps.Target(lambda x: -np.sum(x, axis=-1), lambda x: 0.0 * x - 1, space=xps.Permutations())
-    eye, order = np.eye(3), np.tile(np.arange(3), (4, 1))
-    with pytest.raises(CapabilityError, match=r"Ratio has one discrete score .*of OneHot\. .*Untilted"):
-        xps.sample(one_hot, xps.SRMC(xps.GWG(), 0.3), eye, 5, seed=1, progress=False)
-    with pytest.raises(CapabilityError, match=r"the mean of the scores is not 0 on Permutations .*stay biased"):
-        xps.sample(tours, xps.SRMC(xps.TwoOpt(), 0.3), order, 5, seed=1, progress=False)
-    by_name = xps.Model(lambda p: -(p.x**2) - p.k[..., 0], k=xps.Permutations(3), x=xps.Real())
-    blocks, x0 = xps.Blocks({"k": xps.Swap(), "x": xps.RWM(1.0)}), by_name.start(like=np.zeros(0), chains=4, seed=0)
-    with pytest.raises(CapabilityError, match=r"Ratio has one discrete score .*of Permutations\. .*Untilted"):
-        xps.sample(by_name, xps.SRMC(blocks, 0.3), x0, 5, seed=1, progress=False)
+def test_what_has_no_accept_step_is_refused_by_name():
     with pytest.raises(CapabilityError, match=r"SRMC cannot go around DULA, .*with Ratio\(\) only an accept step"):
         xps.SRMC(xps.DULA(0.5), 0.3)
-    with pytest.raises(HyperparameterError, match=r"cannot tune alpha, since the mean .* on Binary with Untilted\(\)"):
-        xps.sample(BITS, xps.SRMC(xps.GWG(), tilt=xps.Untilted()), np.zeros((4, 4)), 5, seed=1, progress=False)
-
-
-@pytest.mark.parametrize("tilt", [xps.Untilted(), xps.Exact(), xps.Shift()], ids=repr)
-def test_the_relaxed_forms_run_where_they_are_asked_for(tilt):
-    target = xps.Target(log_density, score=score, hvp=lambda x, v: score(v) - BIAS, space=xps.Binary())
-    trace = xps.sample(target, xps.SRMC(xps.GWG(), 0.1, tilt=tilt), np.zeros((4, 4)), 20, seed=1, progress=False)
-    assert trace.draws.shape == (20, 4, 4)

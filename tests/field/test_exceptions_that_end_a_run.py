@@ -21,6 +21,7 @@ from xpsample.core.errors import (
     WorkerError,
 )
 from xpsample.sampling import loop
+from xpsample.sampling.checkpoint import SavedRun
 from xpsample.targets.batched import Lifted, Rejection
 from xpsample.trace.recorders import Recorder
 
@@ -32,10 +33,22 @@ def fails_on_the_right(x):
     return -0.5 * (x * x).sum()
 
 
-def test_the_error_says_how_to_reject():
-    with pytest.raises(FunctionError, match=r"to the right|batched\(f, rejects=ValueError\)") as caught:
-        xps.sample(xps.Target(xps.batched(fails_on_the_right)), xps.RWM(1.0), -np.ones((4, 1)), 50, seed=1)
-    assert "batched(f, rejects=ValueError)" in str(caught.value) and "to the right" in str(caught.value)
+def rejecting(**rejects):
+    return xps.Target(xps.batched(fails_on_the_right, **rejects))
+
+
+@pytest.mark.parametrize(
+    ("target", "start", "error", "message"),
+    [
+        (rejecting(), -1.0, FunctionError, r"batched\(f, rejects=ValueError\).*to the right"),
+        (rejecting(rejects=ArithmeticError), -1.0, FunctionError, "to the right"),
+        (rejecting(rejects=ValueError), 1.0, LogDensityError, r"failed at the start positions.*to the right"),
+    ],
+    ids=["without rejects", "another class", "at the start"],
+)
+def test_the_error_says_how_to_reject(target, start, error, message):
+    with pytest.raises(error, match=message):
+        xps.sample(target, xps.RWM(1.0), start * np.ones((4, 1)), 50, seed=1)
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
@@ -67,19 +80,16 @@ def counted(draws=300, **settings):
 
 
 @pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
-@pytest.mark.parametrize("settings", [{}, {"burn_in": 50}, {"shards": 2}, {"thinning": 3}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"burn_in": 50}, {"shards": 2}, {"thinning": 3}, "workers"], ids=str)
 def test_those_that_raise_are_counted(settings):
-    trace = counted(**settings)
+    with ThreadPoolExecutor(2) as pool:
+        trace = counted(**({"workers": pool} if settings == "workers" else settings))
     diverged = np.sum(trace.run_statistics.diverged) / (4 * trace.run_statistics.steps)
     assert diverged > 0.2 and trace.run_statistics.evaluations["raised"] == pytest.approx(diverged, rel=1e-12)
     assert f"{diverged:.4g} raised" in str(trace.summary())
 
 
-@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
-def test_those_that_raise_in_workers_are_counted():
-    with ThreadPoolExecutor(2) as workers:
-        trace = counted(workers=workers)
-    assert trace.run_statistics.evaluations == counted().run_statistics.evaluations
+def test_a_rejection_comes_back_from_a_process():
     of_a_process = pickle.loads(pickle.dumps(Lifted(fails_on_the_right, (ValueError,)).of_one(np.ones(1))))
     assert isinstance(of_a_process, Rejection) and of_a_process == -np.inf
 
@@ -101,15 +111,6 @@ def test_densities_of_0_and_runs_without_rejections_have_no_count():
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-
-
-def test_other_exceptions_and_those_of_the_start_are_errors():
-    target = xps.Target(xps.batched(fails_on_the_right, rejects=ArithmeticError))
-    with pytest.raises(FunctionError, match="to the right"):
-        xps.sample(target, xps.RWM(1.0), -np.ones((4, 1)), 50, seed=1)
-    target = xps.Target(xps.batched(fails_on_the_right, rejects=ValueError))
-    with pytest.raises(LogDensityError, match=r"failed at the start positions.*to the right"):
-        xps.sample(target, xps.RWM(1.0), np.ones((4, 1)), 5, seed=1)
 
 
 # ---- torch.distributions ---------------------------------------------------------------------------------------------
@@ -197,8 +198,7 @@ def test_steps_that_are_too_large_end_no_run(make, torch):
 def test_they_run_while_they_are_tuned(make, torch, seed):
     model = make(torch)
     x0 = model.start(like=torch.zeros(0), chains=4, seed=seed)
-    trace = xps.sample(model, xps.HMC(), x0, 5, seed=seed, warmup=40, progress=False)
-    assert torch.isfinite(trace.draws).all()
+    assert torch.isfinite(xps.sample(model, xps.HMC(), x0, 5, seed=seed, warmup=40, progress=False).draws).all()
 
 
 def test_data_that_no_distribution_takes_are_an_error_at_the_start(torch):
@@ -209,12 +209,11 @@ def test_data_that_no_distribution_takes_are_an_error_at_the_start(torch):
         return Poisson(torch.exp(p.a[..., None])).log_prob(counts).sum(-1)
 
     model = from_distributions.model(log_likelihood, data=torch.asarray([1.0, -2.0]), a=Normal(0.0, 1.0))
-    for call in (
-        lambda: model.start(like=torch.zeros(0), chains=3, seed=0),
-        lambda: xps.sample(model, xps.RWM(1.0), torch.zeros((3, 1)), 5, seed=1),
-    ):
-        with pytest.raises(LogDensityError, match=r"failed at the start positions.*ValueError"):
-            call()
+    message = r"failed at the start positions.*ValueError"
+    with pytest.raises(LogDensityError, match=message):
+        model.start(like=torch.zeros(0), chains=3, seed=0)
+    with pytest.raises(LogDensityError, match=message):
+        xps.sample(model, xps.RWM(1.0), torch.zeros((3, 1)), 5, seed=1)
 
 
 # ---- draws that an error must not lose -------------------------------------------------------------------------------
@@ -340,8 +339,6 @@ def test_a_warning_that_is_none_holds_no_trace():
 
 @pytest.mark.filterwarnings("error")
 def test_a_save_that_fails_as_an_error_has_the_trace(tmp_path, monkeypatch):
-    from xpsample.sampling.checkpoint import SavedRun
-
     def full(*_):
         raise OSError("no space left")
 
@@ -349,13 +346,6 @@ def test_a_save_that_fails_as_an_error_has_the_trace(tmp_path, monkeypatch):
     with pytest.raises(Warning, match="no space left") as caught:
         run(checkpoint=tmp_path)
     assert caught.value.trace.draws.shape[0] == 60
-
-
-def test_shards_before_a_failed_one_are_in_the_error(monkeypatch):
-    calls = FailsAfter(80)
-    with pytest.raises(FunctionError, match="here") as caught:
-        run(density=calls, shards=2)
-    np.testing.assert_array_equal(caught.value.trace.draws, run(shards=2).draws[:, :2])
 
 
 class LosesAWorker(Executor):
@@ -372,10 +362,13 @@ class LosesAWorker(Executor):
         return future
 
 
-def test_a_lost_worker_loses_no_shard_that_was_done():
-    with pytest.raises(WorkerError) as caught:
-        run(shards=2, executor=LosesAWorker())
-    np.testing.assert_array_equal(caught.value.trace.draws, run(shards=2).draws[:, :2])
+def test_shards_before_a_failed_one_are_in_the_error():
+    """Or before a worker that is lost."""
+    whole = run(shards=2)
+    for error, settings in ((FunctionError, {"density": FailsAfter(80)}), (WorkerError, {"executor": LosesAWorker()})):
+        with pytest.raises(error) as caught:
+            run(shards=2, **settings)
+        np.testing.assert_array_equal(caught.value.trace.draws, whole.draws[:, :2])
 
 
 def test_what_a_callback_of_the_host_computes_on_jax_may_fail(monkeypatch):
@@ -399,8 +392,8 @@ def test_what_a_callback_of_the_host_computes_on_jax_may_fail(monkeypatch):
 
 def test_a_training_that_fails_has_what_it_trained():
     """`fit` has no trace: its errors have `fitted`, such as the losses that lead to the fault."""
-    rows = np.random.default_rng(0).normal(size=(50, 1))
     torch = pytest.importorskip("torch")
+    rows, start = torch.asarray(np.random.default_rng(0).normal(size=(50, 1))), torch.ones(1, dtype=torch.float64)
     calls = FailsAfter(30)
 
     def score(x, parameters):
@@ -408,7 +401,5 @@ def test_a_training_that_fails_has_what_it_trained():
         return -parameters * x
 
     with pytest.raises(FunctionError, match="here") as caught:
-        score_mh.fit(
-            score_mh.Denoising(0.5, score), torch.ones(1, dtype=torch.float64), torch.asarray(rows), epochs=90, seed=1
-        )
+        score_mh.fit(score_mh.Denoising(0.5, score), start, rows, epochs=90, seed=1)
     assert 0 < len(caught.value.fitted.losses) < 30 and caught.value.fitted.parameters.shape == (1,)

@@ -52,7 +52,7 @@ def test_what_would_vanish_is_refused_by_name(spaces, dims, message):
 
 WORTH_A_TRY = [
     *("x", "draws", "log_density", "lp", "diverged", "diverging", "acceptance_rate", "energy", "posterior", "header"),
-    *(
+    *[
         "a b",
         " a",
         "a.b",
@@ -70,7 +70,7 @@ WORTH_A_TRY = [
         "β",
         "数",
         "🐟",
-    ),
+    ],
     *("count", "index", "_fields", "class", "self", "1a", "__zarr", "zarr.json/x", "mean", "...", "x" * 200),
 ]
 NAMES = st.one_of(st.sampled_from(WORTH_A_TRY), st.text(max_size=20)).filter(
@@ -163,32 +163,3 @@ def test_axes_keep_their_names_and_labels(tmp_path):
     with xarray.open_datatree(tmp_path / "a.nc") as tree:
         for found in (trace.to_arviz(), kept.to_arviz(), tree):
             assert list(found["posterior"]["b"]["of.b"].values) == ["one", "two"]
-
-
-@pytest.mark.slow
-def test_plates_and_sites_of_other_libraries():
-    """A scope of NumPyro has slashes in the names of its sites; a plate may be called like anything."""
-    pytest.importorskip("numpyro")
-    import jax
-    import numpyro
-    import numpyro.distributions as dist
-    from numpyro.handlers import scope
-    from xpsample_jax import from_numpyro
-
-    def inner():
-        numpyro.sample("mu", dist.Normal(0.0, 1.0))
-
-    def of_plate(name):
-        def outer():
-            scope(inner, prefix="part")()
-            with numpyro.plate(name, 2):
-                numpyro.sample("z", dist.Normal(0.0, 1.0))
-
-        return from_numpyro.model(outer)
-
-    model = of_plate("rows")
-    x0 = model.start(like=jax.numpy.zeros(0), chains=2, seed=0)
-    trace = xps.sample(model, xps.RWM(0.5), x0, 3, seed=1, progress=False)
-    assert "part.mu" in trace.to_arviz()["posterior"].data_vars
-    with pytest.raises(HyperparameterError, match="an axis of z cannot be called 'chain'"):
-        of_plate("chain")

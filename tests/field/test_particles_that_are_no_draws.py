@@ -1,25 +1,14 @@
 """Particles that never move, that run away, and momenta that noisy scores heat: a run says so, cause first."""
 
-import warnings
-
 import numpy as np
 import pytest
 
 import xpsample as xps
+from tests.field.support import NORMAL, kinds, posterior_of_a_mean, quiet
 from xpsample.core.errors import ConvergenceWarning, PositionError
 
-NORMAL = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
 ROWS = np.random.default_rng(0).normal(2.0, 1.0, size=(1000, 1))
-
-
-def kinds(trace):
-    return [finding.kind for finding in trace.diagnose()]
-
-
-def quiet(target, kernel, x0, draws, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return xps.sample(target, kernel, x0, draws, seed=1, progress=False, **options)
+POSTERIOR = posterior_of_a_mean(ROWS)
 
 
 @pytest.mark.parametrize("kernel", [xps.SVGD(0.1), xps.StochasticSVGD(0.1)], ids=["svgd", "stochastic"])
@@ -56,21 +45,11 @@ def test_particles_at_rest_are_not_told_off(target, particles):
         assert "heat" not in kinds(quiet(targets[target], kernel, x0, 300))
 
 
-def posterior():
-    return xps.posterior(
-        lambda x: -0.5 * np.sum(x**2, axis=-1),
-        lambda x, rows: -0.5 * np.sum((rows - x[..., None, :]) ** 2, axis=(-2, -1)),
-        ROWS,
-        prior_score=lambda x: -x,
-        likelihood_score=lambda x, rows: np.sum(rows - x[..., None, :], axis=-2),
-    )
-
-
 def test_noisy_scores_that_heat_the_momenta_are_named():
     """The variance is more than 50 times the posterior's, 1 / 1001."""
     kernel = xps.Minibatch(xps.UnderdampedLangevin(0.02), 100)
     with pytest.warns(ConvergenceWarning, match="times as hot as the target's"):
-        trace = xps.sample(posterior(), kernel, np.full((4, 1), 2.0), 1500, seed=1, burn_in=500, progress=False)
+        trace = xps.sample(POSTERIOR, kernel, np.full((4, 1), 2.0), 1500, seed=1, burn_in=500, progress=False)
     assert np.var(trace.draws) * 1001 > 50
     assert kinds(trace)[0] == "heat" and "larger friction" in str(trace.diagnose()[0])
 
@@ -79,14 +58,7 @@ def test_noisy_scores_that_heat_the_momenta_are_named():
 def test_noise_that_differs_between_coordinates_is_named(scale):
     """One friction for both: the draws of the noisier coordinate are too wide, and of the other one too narrow."""
     weight = np.array([1.0, scale**2])
-    rows = np.random.default_rng(0).normal(size=(1000, 2))
-    target = xps.posterior(
-        lambda x: -0.5 * np.sum(x**2, axis=-1),
-        lambda x, rows: -0.5 * np.sum(weight * (rows - x[..., None, :]) ** 2, axis=(-2, -1)),
-        rows,
-        prior_score=lambda x: -x,
-        likelihood_score=lambda x, rows: np.sum(weight * (rows - x[..., None, :]), axis=-2),
-    )
+    target = posterior_of_a_mean(np.random.default_rng(0).normal(size=(1000, 2)), weight)
     kernel = xps.Minibatch(xps.SGNHT(0.001, friction=30.0), 20)
     trace = quiet(target, kernel, np.zeros((200, 2)), 1000, burn_in=1000)
     ratio = np.var(trace.draws, axis=(0, 1)) * (1000 * weight + 1)
@@ -102,7 +74,7 @@ def test_noise_that_differs_between_coordinates_is_named(scale):
 def test_steps_that_are_too_large_for_noisy_scores_are_named(chains):
     """SGLD: the noise of batches of 2 makes the variance more than 10 times the posterior's, 1 / 1001."""
     x0 = np.full((chains, 1), 2.0)
-    trace = quiet(posterior(), xps.Minibatch(xps.ULA(5e-4), 2), x0, 2000)
+    trace = quiet(POSTERIOR, xps.Minibatch(xps.ULA(5e-4), 2), x0, 2000)
     assert np.var(trace.draws[500:]) * 1001 > 10
     assert kinds(trace)[0] == "heat" and "smaller step size" in str(trace.diagnose()[0])
 
@@ -132,7 +104,7 @@ def test_langevin_steps_of_a_healthy_run_are_not_told_off(chains):
     smooth = xps.MYULA(regularizer=xps.L1())
     assert "heat" not in kinds(quiet(NORMAL, smooth, rng.normal(size=(chains, 3)), 200))
     for size in (2, 100):
-        assert "heat" not in kinds(quiet(posterior(), xps.Minibatch(xps.ULA(), size), np.full((chains, 1), 2.0), 300))
+        assert "heat" not in kinds(quiet(POSTERIOR, xps.Minibatch(xps.ULA(), size), np.full((chains, 1), 2.0), 300))
 
 
 @pytest.mark.parametrize("chains", [4, 64])
@@ -141,4 +113,4 @@ def test_momenta_of_a_healthy_run_are_not_told_off(chains):
     for kernel in (xps.UnderdampedLangevin(), xps.UnderdampedLangevin(0.3)):
         assert "heat" not in kinds(quiet(NORMAL, kernel, x0, 100))
     small = xps.Minibatch(xps.UnderdampedLangevin(1e-4), 500)
-    assert "heat" not in kinds(quiet(posterior(), small, np.full((chains, 1), 2.0), 300))
+    assert "heat" not in kinds(quiet(POSTERIOR, small, np.full((chains, 1), 2.0), 300))
