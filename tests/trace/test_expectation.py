@@ -93,12 +93,8 @@ def test_scores_are_those_of_the_draws_on_every_library(library):
 
 def test_names_are_in_unconstrained_coordinates():
     """tau is Exponential(1): its mean is 1; the score is that of log tau, with its Jacobian."""
-    model = xps.Model(
-        lambda p: -p.tau - 0.5 * np.sum(p.z**2, axis=-1),
-        tau=xps.Positive(),
-        z=xps.Real(2),
-        gradient=xps.FiniteDifference(),
-    )
+    spaces = {"tau": xps.Positive(), "z": xps.Real(2)}
+    model = xps.Model(lambda p: -p.tau - 0.5 * np.sum(p.z**2, axis=-1), gradient=xps.FiniteDifference(), **spaces)
     trace = run(model, x0={"tau": np.ones(8), "z": np.zeros((8, 2))}, draws=300)
     np.testing.assert_allclose(trace.recorded["scores"][..., 0], 1 - trace["tau"], atol=1e-6)
     found = xps.expectation(trace, lambda p: p.tau)
@@ -180,20 +176,25 @@ def test_a_score_whose_mean_is_far_from_0_is_refused(target):
         xps.expectation(trace, lambda x: x)
 
 
-def test_what_does_not_fit_says_what_would():
-    trace = run(draws=20)
-    for function in (lambda x: x[0], lambda x: 1.0, lambda x: np.mean(x)):
-        with pytest.raises(FunctionError, match=r"must give \(draw, \*chains, ...\)"):
-            xps.expectation(trace, function)
-    with pytest.raises(FunctionError, match="real numbers"):
-        xps.expectation(trace, lambda x: x + 1j)
-    with pytest.raises(TraceError, match=r"recorders=\(Draws\(\), Scores\(\)\)"):
-        xps.expectation(run(draws=20, recorders=(xps.Draws(),)), lambda x: x)
-    with pytest.raises(TraceError, match="needs at least 4 in all"):
-        xps.expectation(run(x0=X0[:3], draws=20), lambda x: x)
-    wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
-    with pytest.raises(TraceError, match="at most 1,000 coordinates"):
-        xps.expectation(run(wide, x0=np.zeros((4, 1001)), draws=20), lambda x: x)
+WIDE = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
+
+
+@pytest.mark.parametrize(
+    ("function", "settings", "error", "message"),
+    [
+        (lambda x: x[0], {}, FunctionError, r"must give \(draw, \*chains, ...\)"),
+        (lambda x: 1.0, {}, FunctionError, r"must give \(draw, \*chains, ...\)"),
+        (np.mean, {}, FunctionError, r"must give \(draw, \*chains, ...\)"),
+        (lambda x: x + 1j, {}, FunctionError, "real numbers"),
+        (np.cos, {"recorders": (xps.Draws(),)}, TraceError, r"recorders=\(Draws\(\), Scores\(\)\)"),
+        (np.cos, {"x0": X0[:3]}, TraceError, "needs at least 4 in all"),
+        (np.cos, {"target": WIDE, "x0": np.zeros((4, 1001))}, TraceError, "at most 1,000 coordinates"),
+    ],
+)
+def test_what_does_not_fit_says_what_would(function, settings, error, message):
+    trace = run(draws=20, **settings)
+    with pytest.raises(error, match=message):
+        xps.expectation(trace, function)
 
 
 def test_values_that_are_not_finite_stay_by_themselves():

@@ -18,29 +18,23 @@ class Own(xps.MALA):
     """A kernel of a user, whose class no file names."""
 
 
-def from_a_file(folder):
-    trace = xps.sample(TARGET, xps.SRMC(Own(), alpha=0.1), X0, 20, seed=1, warmup=20, progress=False)
-    trace.save(folder / "run.npz")
-    return xps.load(folder / "run.npz")
+def run(kernel, **settings):
+    settings = {"seed": 1, "warmup": 20, "progress": False} | settings
+    return xps.sample(TARGET, xps.SRMC(kernel, alpha=0.1), X0, 20, **settings)
 
 
-def from_a_checkpoint(folder):
-    kernel = xps.SRMC(Own(), alpha=0.1)
-    xps.sample(TARGET, kernel, X0, 20, seed=1, warmup=20, progress=False, checkpoint=folder / "run")
-    return xps.load(folder / "run")
-
-
-def of_shards(folder):
-    kernel = xps.SRMC(xps.MALA(), alpha=0.1)
-    return xps.sample(TARGET, kernel, X0, 20, seed=1, warmup=20, progress=False, shards=2)
+def made(how, folder):
+    if how == "shards":
+        return run(xps.MALA(), shards=2)
+    run(Own(), checkpoint=folder / "run").save(folder / "run.npz")
+    return xps.load(folder / ("run.npz" if how == "a file" else "run"))
 
 
 @pytest.mark.filterwarnings("ignore::xpsample.core.errors.DiagnosisWarning")
-@pytest.mark.parametrize("made", [from_a_file, from_a_checkpoint, of_shards])
-def test_a_trace_without_a_kernel(tmp_path, made):
-    trace = made(tmp_path)
-    own = "files hold no kernel with user code"
-    why = "each shard was tuned for itself" if made is of_shards else own
+@pytest.mark.parametrize("how", ["a file", "a checkpoint", "shards"])
+def test_a_trace_without_a_kernel(tmp_path, how):
+    trace = made(how, tmp_path)
+    why = "each shard was tuned for itself" if how == "shards" else "files hold no kernel with user code"
     assert repr(trace.kernel) == f"<no kernel: {why}>"
     assert "kernel='SRMC(" in repr(trace)
     with pytest.raises(TraceError, match=rf"has no alpha, for {why}.*metadata\['kernel'\]"):
@@ -49,6 +43,6 @@ def test_a_trace_without_a_kernel(tmp_path, made):
         xps.sample(TARGET, trace.kernel, trace.draws[-1], 5, seed=2)
     with pytest.raises(XpsampleError, match=f"got <no kernel: {why}>"):
         citation(trace.kernel)
-    assert citation(trace.metadata["kernel"]) == citation("srmc", "mala" if made is of_shards else "srmc")
+    assert citation(trace.metadata["kernel"]) == citation("srmc", "mala" if how == "shards" else "srmc")
     for copied in (copy.deepcopy(trace), pickle.loads(pickle.dumps(trace))):
         assert repr(copied.kernel) == repr(trace.kernel)

@@ -48,13 +48,6 @@ def test_burn_in_and_thinning_select_steps(burn_in, thinning):
     assert trace.metadata["burn_in"] == burn_in and trace.metadata["thinning"] == thinning
 
 
-def test_burn_in_and_thinning_select_the_same_steps_on_every_library(library):
-    trace = run(library, 6, burn_in=5, thinning=3)
-    steps = path(library, 5 + 6 * 3)
-    # Compiled whole or step by step, a library may round differently.
-    np.testing.assert_allclose(library.host(trace.draws), steps[5 + 2 :: 3], rtol=1e-10, atol=1e-12)
-
-
 def test_thinned_draws_are_every_kth_of_the_unthinned(library):
     every = run(library, 12)
     thinned = run(library, 4, thinning=3)
@@ -68,23 +61,18 @@ def test_the_tally_counts_all_steps_after_burn_in_thinned_or_not(library):
     every = run(library, 12, burn_in=4)
     thinned = run(library, 4, burn_in=4, thinning=3)
     for name in ("acceptance_probability", "moved", "diverged"):
-        np.testing.assert_allclose(
-            getattr(thinned.run_statistics, name), getattr(every.run_statistics, name), rtol=1e-14
-        )
-        expected = library.host(every.statistics[name]).astype(float)
-        expected = expected.sum(axis=0) if name == "diverged" else expected.mean(axis=0)
-        np.testing.assert_allclose(getattr(every.run_statistics, name), expected, rtol=1e-12)
+        tally = getattr(every.run_statistics, name)
+        np.testing.assert_allclose(getattr(thinned.run_statistics, name), tally, rtol=1e-14)
+        rows = library.host(every.statistics[name]).astype(float)
+        np.testing.assert_allclose(tally, rows.sum(axis=0) if name == "diverged" else rows.mean(axis=0), rtol=1e-12)
 
 
-def test_runs_longer_than_a_segment_are_seamless(library):
+def test_runs_longer_than_a_segment_are_seamless():
     """2000 steps are two chunks of noise; with what is driven together and fetched later, rows are the iterator's."""
-    whole = xps.sample(TARGET, KERNEL, library.array(X0), 2000, seed=NOISE)
-    iterator = xps.steps(TARGET, KERNEL, library.array(X0), seed=NOISE)
-    states, infos = zip(*itertools.islice(iterator, 2000), strict=True)
-    steps = np.stack([library.host(state.point.x) for state in states])
-    np.testing.assert_allclose(library.host(whole.draws), steps, rtol=1e-7, atol=1e-7)
-    moved = np.mean([library.host(info.moved) for info in infos], axis=0)
-    np.testing.assert_allclose(whole.run_statistics.moved, moved, rtol=1e-12)
+    whole = xps.sample(TARGET, KERNEL, X0, 2000, seed=NOISE)
+    states, infos = zip(*itertools.islice(xps.steps(TARGET, KERNEL, X0, seed=NOISE), 2000), strict=True)
+    np.testing.assert_allclose(whole.draws, [state.point.x for state in states], rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(whole.run_statistics.moved, np.mean([info.moved for info in infos], axis=0), rtol=1e-12)
 
 
 # ---- what is kept ----------------------------------------------------------------------------------------------------
@@ -100,22 +88,15 @@ def test_draws_and_statistics_are_kept_by_default(library):
     expected = log_density(library.host(trace.draws))
     np.testing.assert_allclose(library.host(trace.statistics["log_density"]), expected, rtol=1e-12, atol=1e-14)
     assert trace.recorded == {}
-
-
-def test_a_target_without_a_density_has_no_density_to_keep(library):
-    trace = run(library, 5, target=Target(None, score=lambda x: -x), kernel=xps.ULA(0.1))
-    assert "log_density" not in trace.statistics
-
-
-def score(x):
-    return -x
+    without = run(library, 5, target=Target(None, score=lambda x: -x), kernel=xps.ULA(0.1))
+    assert "log_density" not in without.statistics
 
 
 def half_square(x):
     return -0.5 * (x[..., 0] ** 2 + x[..., 1] ** 2)
 
 
-SMOOTH = Target(half_square, score=score, hvp=lambda x, v: -v)
+SMOOTH = Target(half_square, score=lambda x: -x, hvp=lambda x, v: -v)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +147,6 @@ def test_means_in_float32_keep_their_digits():
     np.testing.assert_allclose(trace.recorded["batch_means"].mcse, means.std(0, ddof=1) / np.sqrt(10), rtol=1e-4)
 
 
-def test_the_variance_of_one_draw_is_unknown(library):
-    moments = run(library, 1, (xps.Moments(),)).recorded["moments"]
-    assert np.all(np.isnan(library.host(moments.variance))) and np.all(np.isfinite(library.host(moments.mean)))
-
-
 @pytest.mark.parametrize(("draws", "size"), [(40, 8), (43, 8), (40, 1)])
 def test_batch_means_by_hand(library, draws, size):
     trace = run(library, draws, (xps.Draws(), xps.BatchMeans(size)))
@@ -204,45 +180,25 @@ def test_a_function_of_the_state(library):
     assert kept["pair"][1] is None
 
 
-def test_the_history_of_srmc_can_be_kept(library):
-    recorders = (xps.Draws(), xps.Record("theta", lambda state: state.theta))
-    trace = run(library, 6, recorders, SMOOTH, SRMC(MALA(0.3), alpha=1.0, schedule=xps.PowerLaw(), tilt=Exact()))
-    theta = np.zeros(X0.shape)
-    for n, (x, kept) in enumerate(
-        zip(library.host(trace.draws), library.host(trace.recorded["theta"]), strict=True), start=1
-    ):
-        theta = theta + (score(x) - theta) / (n + 1)
-        np.testing.assert_allclose(kept, theta, rtol=1e-10, atol=1e-12)
-
-
-def test_a_run_of_moments_keeps_no_draws(library):
-    trace = run(library, 20, (xps.Moments(),))
-    assert trace.draws is None and trace.statistics == {} and set(trace.recorded) == {"moments"}
-    assert trace.run_statistics.steps == 20 and trace.run_statistics.acceptance_probability.shape == (2, 3)
+def test_a_run_of_moments_keeps_no_draws_and_a_run_of_nothing_still_tallies(library):
+    for draws, recorders, kept in ((20, (xps.Moments(),), {"moments"}), (20, (), set())):
+        trace = run(library, draws, recorders)
+        assert trace.draws is None and trace.statistics == {} and set(trace.recorded) == kept
+        assert trace.run_statistics.steps == 20 and trace.run_statistics.acceptance_probability.shape == (2, 3)
     np.testing.assert_allclose(library.host(trace.state.point.x), path(library, 20)[-1], rtol=1e-10, atol=1e-12)
+    one = run(library, 1, (xps.Moments(),)).recorded["moments"]
+    assert np.all(np.isnan(library.host(one.variance))) and np.all(np.isfinite(library.host(one.mean)))
 
 
-def test_a_run_of_nothing_still_tallies(library):
-    trace = run(library, 20, ())
-    assert trace.draws is None and trace.recorded == {} and trace.run_statistics.steps == 20
-
-
-def test_a_result_may_be_called_what_the_path_of_a_warm_up_is(library):
-    trace = run(library, 5, [xps.Record(name, lambda state: state.point.x) for name in ("tuned", "warmup")])
-    assert sorted(trace.recorded) == ["tuned", "warmup"] and trace.warmup is None
-
-
-def test_recorders_of_one_kind_and_two_names(library):
-    recorders = (xps.Record("x", lambda s: s.point.x), xps.Record("twice", lambda s: 2 * s.point.x))
-    recorded = run(library, 4, recorders).recorded
-    np.testing.assert_array_equal(2 * library.host(recorded["x"]), library.host(recorded["twice"]))
-
-
-def test_recording_does_not_change_the_chain(library):
-    recorders = (xps.Draws(), xps.Moments(), xps.BatchMeans(2), xps.Record("x", lambda s: s.point.x))
-    np.testing.assert_array_equal(
-        library.host(run(library, 10, recorders).draws), library.host(run(library, 10, (xps.Draws(),)).draws)
-    )
+def test_recorders_of_one_kind_have_their_names_and_do_not_change_the_chain(library):
+    """Also the names that the path of a warm-up has."""
+    two = (xps.Record("tuned", lambda s: s.point.x), xps.Record("warmup", lambda s: 2 * s.point.x))
+    trace = run(library, 10, (xps.Draws(), xps.Moments(), xps.BatchMeans(2), *two))
+    assert trace.warmup is None
+    draws = library.host(run(library, 10, (xps.Draws(),)).draws)
+    np.testing.assert_array_equal(library.host(trace.draws), draws)
+    np.testing.assert_array_equal(library.host(trace.recorded["tuned"]), draws)
+    np.testing.assert_array_equal(library.host(trace.recorded["warmup"]), 2 * draws)
 
 
 def test_recorders_of_means_take_integer_positions(library):
