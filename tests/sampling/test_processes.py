@@ -1,4 +1,7 @@
-"""A run in two processes, each with a part of the chains, gives what one process gives; and neither waits in vain."""
+"""JAX arrays sharded over four make-believe devices: a run keeps them so, and gives what unsharded ones give.
+
+Also from a checkpoint, and in two processes, of which each has a part of the chains, and neither waits in vain.
+"""
 
 import os
 import socket
@@ -28,7 +31,7 @@ START = """
 
     from xpsample import HMC, MALA, NUTS, SRMC, Draws, Exact, Moments, Portable, Statistics, Target, Until, sample
     from xpsample.core import tree
-    from xpsample.core.errors import CapabilityError, ConvergenceWarning, Interrupted
+    from xpsample.core.errors import CapabilityError, CheckpointError, ConvergenceWarning, Interrupted
     from xpsample.core.registry import to_host
     from xpsample.zoo.gaussian import gaussian
 
@@ -39,6 +42,62 @@ START = """
     host = np.random.default_rng(0).standard_normal((16, 3)).astype(np.float64 if wide else np.float32)
     x0 = jax.make_array_from_callback(host.shape, NamedSharding(mesh, P("chains")), lambda part: host[part])
     target = gaussian(np.array([[1.0, 0.5, 0.2], [0.5, 1.2, -0.3], [0.2, -0.3, 0.8]]))
+"""
+
+SHARDED = """
+    rows = NamedSharding(mesh, P(None, "chains"))
+    plain = jax.numpy.asarray(host)
+
+    def both(kernel, draws, **settings):
+        one, other = (sample(target, kernel, x, draws, progress=False, **settings) for x in (plain, x0))
+        assert other.draws.sharding.is_equivalent_to(rows, 3), other.draws.sharding
+        return one, other
+
+    settings = dict(burn_in=5, thinning=2, recorders=(Draws(), Statistics(), Moments()))
+    for kernel in (SRMC(MALA(0.3), 0.5, tilt=Exact()), HMC(0.3, 5)):
+        for seed in (4, Portable(4)):
+            one, other = both(kernel, 100, seed=seed, **settings)
+            assert other.state.point.x.sharding.is_equivalent_to(x0.sharding, 2), other.state.point.x.sharding
+            assert other.statistics["moved"].sharding.is_equivalent_to(rows, 2)
+            assert other.recorded["moments"].mean.sharding.is_equivalent_to(x0.sharding, 2)
+            np.testing.assert_allclose(np.asarray(other.draws), np.asarray(one.draws), atol=1e-12)
+    for kernel in (NUTS(0.4), HMC()):  # a loop with a condition, and a warm-up
+        one, other = both(kernel, 20, seed=Portable(4))
+        assert other.kernel.step_size == one.kernel.step_size
+        np.testing.assert_allclose(np.asarray(other.draws), np.asarray(one.draws), atol=1e-9)
+"""
+
+RESUMED = """
+    def run(devices, draws):
+        mesh = jax.make_mesh((devices,), ("chains",), devices=jax.devices()[:devices])
+        x0 = jax.device_put(jax.numpy.ones((16, 3)), NamedSharding(mesh, P("chains")))
+        trace = sample(target, MALA(0.3), x0, draws, seed=4, checkpoint=f"{folder}/run", progress=False)
+        assert trace.state.point.x.sharding.is_equivalent_to(x0.sharding, 2)
+        return trace.draws
+
+    short, longer = run(4, 50), run(4, 60)
+    np.testing.assert_array_equal(longer[:50], short)
+    assert longer.sharding.is_equivalent_to(short.sharding, 3)
+    try:
+        run(2, 70)
+        raise AssertionError("it went on")
+    except CheckpointError as error:
+        assert "devices: ['cpu', 'cpu', 'cpu', 'cpu'] there, ['cpu', 'cpu'] here" in str(error), error
+"""
+
+TRAINED = """
+    from xpsample.score_mh import Denoising, fit, init_score_network
+
+    plain = jax.numpy.asarray(np.random.default_rng(0).standard_normal((64, 2)))
+    spread, start = jax.device_put(plain, NamedSharding(mesh, P("chains"))), init_score_network(2, 4, seed=1)
+    for seed in (1, Portable(1)):
+        settings = dict(epochs=12, batch_size=16, seed=seed, progress=False)
+        expected = fit(Denoising(0.5), start, plain, validation=plain[:32], **settings)
+        for _ in range(2):  # and once more, from its checkpoint
+            own = settings | dict(checkpoint=f"{folder}/{seed}", validation=spread[:32])
+            found = fit(Denoising(0.5), start, spread, **own)
+            np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-9)
+            np.testing.assert_allclose(found.validation_losses, expected.validation_losses, rtol=1e-9)
 """
 
 RUNS = """
@@ -150,7 +209,15 @@ def processes(folder, script, count, wide=True):
             process.wait()
     texts = [output.read_text() for output in outputs]
     assert [process.returncode for process in started] == [0] * count, "\n\n".join(texts)
-    return [dict(np.load(folder / f"{count}-{number}.npz")) for number in range(count)]
+    saved = [folder / f"{count}-{number}.npz" for number in range(count)]
+    return [dict(np.load(path)) for path in saved if path.exists()]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [SHARDED, RESUMED, TRAINED], ids=["whole", "resumed", "trained"])
+def test_sharded_positions_stay_sharded(tmp_path, script):
+    assert processes(tmp_path, script, 1) == []
 
 
 @pytest.mark.slow

@@ -235,8 +235,8 @@ def test_results_of_recorders():
     assert np.array_equal(found["square"][:, 2:], own["square"])
     for parts, part in ((found["mean"]["of"], own["mean"]["of"]), (found["positions"], own["positions"])):
         assert len(parts) == 2 and np.array_equal(parts[1], part)  # of each shard
-    x0 = np.random.default_rng(1).normal(size=(4, 4))
-    assert run(TARGET, MALA, x0, shards=2, recorders=recorders).recorded["mean"]["of"].shape == (2, 60, 4)
+    wide = run(TARGET, MALA, np.tile(x0, 2), shards=2, recorders=recorders[3:4])
+    assert wide.recorded["mean"]["of"].shape == (2, 60, 4)
 
 
 @pytest.mark.slow
@@ -264,10 +264,9 @@ def test_the_path_of_the_warm_up():
 def test_the_path_of_a_sweep_of_ladders(settings):
     """With as many rungs as a shard has settings."""
     kernel, sweep = xps.ParallelTempering(xps.RWM(), xps.Ladder(rungs=2)), np.ones((settings, 3, 2))
-    path = run(TARGET, kernel, sweep, 5, warmup=40, shards=2).warmup
-    assert path["ParallelTempering.betas"].shape == (40, 2, 2)  # steps, shards, rungs
-    assert path["RWM.step_size"].shape == (40, 2, settings, 1)
-    assert path["scores"].shape == (40, settings, 3)
+    shapes = {name: rows.shape for name, rows in run(TARGET, kernel, sweep, 5, warmup=40, shards=2).warmup.items()}
+    assert shapes["ParallelTempering.betas"] == (40, 2, 2)  # steps, shards, rungs
+    assert shapes["RWM.step_size"] == (40, 2, settings, 1) and shapes["scores"] == (40, settings, 3)
 
 
 def test_a_shard_whose_warm_up_ended_on_the_way_says_so():
@@ -415,24 +414,23 @@ def test_an_error_says_of_which_chains_it_is():
     assert caught.value.__notes__[-1] == "This was in shard 1 of 3, of chains 3 to 4."
 
 
+POOL, SHARED = ThreadPoolExecutor(1), xps.SRLD(xps.ULA(0.1), 1.0, shared=True)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"shards": None, "executor": ThreadPoolExecutor(1)}, CapabilityError, "executor= needs shards="),
+        ({"shards": None, "executor": POOL}, CapabilityError, "executor= needs shards="),
         ({"shards": 8}, HyperparameterError, "shards must be a positive integer and at most 7"),
         ({"shards": 0}, HyperparameterError, "shards must be a positive integer"),
         ({"executor": 3}, HyperparameterError, "a concurrent.futures.Executor, .*; got 3"),
         ({"executor": ThreadPoolExecutor}, HyperparameterError, "got the class ThreadPoolExecutor"),
-        (
-            {"executor": lambda: ThreadPoolExecutor(1)},
-            HyperparameterError,
-            "a concurrent.futures.Executor, .*; got <function",
-        ),
+        ({"executor": lambda: POOL}, HyperparameterError, "a concurrent.futures.Executor, .*; got <function"),
         ({"until": xps.Until(ess=10)}, CapabilityError, "until= does not work with shards=.* larger draws="),
         ({"recorders": [xps.Draws(store="unused.zarr")]}, CapabilityError, "shards cannot share Draws"),
         ({"seed": xps.Replay({})}, NoiseError, "each shard draws its own noise. Pass a seed"),
         ({"x0": X0[0]}, CapabilityError, "x0 is a single position"),
-        ({"kernel": xps.SRLD(xps.ULA(0.1), 1.0, shared=True)}, CapabilityError, "SRLD cannot be split .* depend on"),
+        ({"kernel": SHARED}, CapabilityError, "SRLD cannot be split .* depend on"),
         ({"target": BRIDGE, "kernel": SMC}, CapabilityError, "TemperedSMC cannot be split"),
         ({"target": BRIDGE, "kernel": AIS}, CapabilityError, r"Run without shards first and use its trace\.kernel"),
     ],
