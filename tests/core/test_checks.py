@@ -28,20 +28,14 @@ from xpsample.core.hyperparameters import check_range, check_vector
 def test_numbers_come_back_as_those_of_python(value):
     for found in (check_number("a", value, 0, 1), check_range("a", value), check_vector("a", value)):
         assert type(found) is float and found == 0.5
+    for whole in (3, np.int64(3), np.uint8(3)):
+        assert type(check_count("a", whole)) is int and check_count("a", whole) == 3
 
 
-@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])
-def test_whole_numbers_come_back_as_those_of_python(value):
-    assert type(check_count("a", value)) is int and check_count("a", value) == 3
-
-
-def test_sequences_of_numbers_come_back_as_tuples(library):
-    for value in ([1, 0.5], (1.0, 0.5), iter([1, Fraction(1, 2)]), library.array([1.0, 0.5])):
+def test_sequences_of_numbers_come_back_as_tuples_and_arrays_as_they_are(library):
+    array = library.array([1.0, 0.5])
+    for value in ([1, 0.5], (1.0, 0.5), iter([1, Fraction(1, 2)]), array):
         assert check_numbers("a", value, 0, 1) == (1.0, 0.5)
-
-
-def test_arrays_come_back_as_they_are(library):
-    array = library.array([0.5, 1.0])
     assert check_range("a", array, 0, 1) is array
 
 

@@ -70,30 +70,27 @@ def gaussian():
 
 @pytest.mark.parametrize("make", [HMC, NUTS, MAMS, MCLMC])
 def test_a_mass_for_each_group(make):
-    sd = np.stack([SD, 2 * SD])[:, None, :]
+    sd, x0 = np.stack([SD, 2 * SD])[:, None, :], start(2, 4)
     groups = xps.LowRankCovariance(1 / sd, np.stack([VECTORS] * 2), 1 / np.stack([VALUES] * 2)[:, None, :])
-    x0, settings = start(2, 4), {"seed": xps.Portable(1), "progress": False, "warmup": 0}
-    kernel = make(0.3, mass=groups) if make is NUTS else make(0.3, length=1.0, mass=groups)
-    together = xps.sample(gaussian(), kernel, x0, 5, **settings).draws
-    alone = xps.LowRankCovariance(1 / SD, VECTORS, 1 / VALUES)
-    kernel = make(0.3, mass=alone) if make is NUTS else make(0.3, length=1.0, mass=alone)
-    first = xps.sample(gaussian(), kernel, x0, 5, **settings).draws
+    length = {} if make is NUTS else {"length": 1.0}
+
+    def draws(mass):
+        kernel = make(0.3, mass=mass, **length)
+        return xps.sample(gaussian(), kernel, x0, 5, seed=xps.Portable(1), progress=False, warmup=0).draws
+
+    together, first = draws(groups), draws(xps.LowRankCovariance(1 / SD, VECTORS, 1 / VALUES))
     np.testing.assert_allclose(together[:, 0], first[:, 0], rtol=1e-12)
     assert np.all(np.any(together[:, 1] != first[:, 1], axis=(0, 2)))
 
 
-def test_it_is_known_by_its_numbers():
-    one, other = (
-        describe(HMC(0.1, 2, mass=low_rank(NumPy))),
-        describe(HMC(0.1, 2, mass=low_rank(NumPy, values=VALUES + 1))),
-    )
-    assert one != other
-    assert one == describe(HMC(0.1, 2, mass=low_rank(NumPy)))
-    assert as_covariance("mass", low_rank(NumPy)).sd is not None
-
-
 class NumPy:
     array = staticmethod(np.asarray)
+
+
+def test_it_is_known_by_its_numbers():
+    one, same = (describe(HMC(0.1, 2, mass=low_rank(NumPy))) for _ in "12")
+    assert one == same != describe(HMC(0.1, 2, mass=low_rank(NumPy, values=VALUES + 1)))
+    assert as_covariance("mass", low_rank(NumPy)).sd is not None
 
 
 REFUSED = {
@@ -125,11 +122,7 @@ def test_what_does_not_fit_the_positions():
 
 
 def test_a_library_without_cholesky_is_not_taken_for_an_indefinite_matrix(monkeypatch):
-    x0, target = np.zeros((4, 2)), xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1))
-
-    def run():
-        xps.sample(target, RWM(0.5, np.asarray([[1.0, 0.3], [0.3, 1.0]])), x0, 1, seed=1)
-
+    target, matrix = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1)), np.asarray([[1.0, 0.3], [0.3, 1.0]])
     monkeypatch.delattr("numpy.linalg.cholesky")
     with pytest.raises((AttributeError, XpsampleError), match="cholesky"):
-        run()
+        xps.sample(target, RWM(0.5, matrix), np.zeros((4, 2)), 1, seed=1)

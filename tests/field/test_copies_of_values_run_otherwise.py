@@ -92,10 +92,9 @@ def test_a_copy_of_a_trace_reads_the_same_store(differentiating, way, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", ["pickle", "deepcopy"])
 def test_every_kernel_and_what_its_run_gives(way):
-    library = open_library("numpy", "float64")
     for scenario in scenarios():
-        target, kernel = scenario.target(library.array), scenario.kernel(library.array)
-        x0 = library.array(scenario.stationary.draw(np.random.default_rng(3), 6))
+        target, kernel = scenario.target(np.asarray), scenario.kernel(np.asarray)
+        x0 = scenario.stationary.draw(np.random.default_rng(3), 6)
         settings = {"seed": 1, "progress": False, "burn_in": 2}
         trace = xps.sample(target, kernel, x0, 10, **settings)
         again = xps.sample(target, WAYS[way](kernel), x0, 10, **settings)
@@ -138,13 +137,11 @@ def test_the_kernel_of_a_file_is_the_tuned_one(tmp_path, kernel, name):
         np.testing.assert_array_equal(library.host(draws), library.host(again))
 
 
-def test_a_file_names_no_code_but_that_of_kernels():
+OTHERS = ["xpsample.__main__:main", "xpsample.experiments.runner:x", "os:system", "xpsample.core.backend:os.system"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_file_names_no_code_but_that_of_kernels(name):
     """A module that runs when it is imported, a function that is no class of values, and a class elsewhere."""
-    for name in (
-        "xpsample.__main__:main",
-        "xpsample.experiments.runner:x",
-        "os:system",
-        "xpsample.core.backend:os.system",
-    ):
-        described = {"class": name, "fields": {}}
-        assert kernels.unpacked({"json": np.frombuffer(json.dumps(described).encode(), np.uint8)}) is None
+    described = json.dumps({"class": name, "fields": {}}).encode()
+    assert kernels.unpacked({"json": np.frombuffer(described, np.uint8)}) is None

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core import tree
 from xpsample.core.errors import ConvergenceWarning, Interrupted
-from xpsample.sampling import loop
 
 X0 = np.random.default_rng(0).normal(size=(4, 2))
 
@@ -35,12 +33,6 @@ class Slow:
         """It, with a call."""
         self(x)
         return -x
-
-
-def at_the_start(kernel, density):
-    """Calls before the first step."""
-    run(density, kernel, 1)
-    return density.calls - 1
 
 
 def run(density, kernel=None, draws=1000, **settings):
@@ -92,11 +84,12 @@ def test_a_first_block_is_one_step():
 
 @pytest.mark.parametrize("steps", [3, 12])
 def test_a_signal_ends_a_run_after_the_step(steps):
-    at = at_the_start(xps.RWM(1.0), Slow(0.0)) + steps
-    density = Slow(0.02, at)
+    counting = Slow(0.0)
+    run(counting, draws=1)
+    density = Slow(0.02, counting.calls - 1 + steps)  # calls before the first step, and one a step
     with pytest.raises(Interrupted) as stop:
         run(density)
-    assert density.calls == at and stop.value.by == "SIGTERM"
+    assert density.calls == counting.calls - 1 + steps and stop.value.by == "SIGTERM"
     assert len(stop.value.trace.draws) == steps
 
 
@@ -128,36 +121,9 @@ def test_a_second_signal_ends_a_long_step_with_the_state_before_it(tmp_path):
     np.testing.assert_array_equal(trace.state.point.x, whole.draws[1])
     np.testing.assert_array_equal(xps.load(tmp_path).draws, whole.draws[:2])
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def test_a_second_signal_before_the_first_step_is_made():
     with pytest.raises(Interrupted, match="SIGTERM after 0 of 10 draws") as stop:
-        long_steps(Slow(0.001, 20, 25))
+        long_steps(Slow(0.001, 20, 25))  # before the first step is made
     assert stop.value.trace.draws is None
 
 
 # ---- single steps ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.first_cases(1)
-@pytest.mark.first_tier
-@pytest.mark.parametrize("seed", [3, xps.Portable(3)], ids=["native", "portable"])
-@pytest.mark.parametrize("kernel", [xps.MALA(), pytest.param(xps.NUTS(), marks=pytest.mark.slow)], ids=["MALA", "NUTS"])
-def test_single_steps_give_the_bits_of_long_blocks(library, seed, kernel, monkeypatch):
-    """So a block may be one step: on JAX it is the program of longer ones, whose loop has an end as argument."""
-    whole = quartic(library, kernel, seed)
-    monkeypatch.setattr(loop, "SECONDS", 1e-9)
-    for (path, left), (_, right) in zip(tree.items(whole), tree.items(quartic(library, kernel, seed)), strict=True):
-        np.testing.assert_array_equal(left, right, err_msg=path)
-
-
-def quartic(library, kernel, seed):
-    """All that a run gives, on the host."""
-    target = xps.Target(
-        lambda x: -0.5 * (x[..., 0] ** 2 + x[..., 1] ** 2 / 9) - x[..., 0] ** 4,
-        score=lambda x: -x * library.array(np.asarray([1.0, 1 / 9])) - 4 * x**3 * library.array(np.asarray([1.0, 0.0])),
-    )
-    settings = {"seed": seed, "warmup": 30, "burn_in": 3, "thinning": 2, "progress": False}
-    trace = xps.sample(target, kernel, library.array(X0), 20, **settings)
-    return tree.map(library.host, (trace.draws, trace.statistics, trace.state, trace.warmup))

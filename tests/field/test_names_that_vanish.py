@@ -5,7 +5,6 @@ makes a group in NetCDF and zarr.
 """
 
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,8 +114,9 @@ def legal(names):
 @given(st.lists(NAMES, min_size=1, max_size=4, unique_by=exported).filter(legal))
 @example(["A", "a", "B", "b"])
 @example(WORTH_A_TRY)
-def test_every_name_is_in_the_table_and_in_every_file(names):
+def test_every_name_is_in_the_table_in_every_file_and_in_a_store(names):
     pytest.importorskip("h5netcdf")
+    pytest.importorskip("zarr")
     xarray = pytest.importorskip("xarray")
     names = [name for i, name in enumerate(names) if exported(name) not in map(exported, names[:i])]
     trace, spaces = made(names)
@@ -126,29 +126,15 @@ def test_every_name_is_in_the_table_and_in_every_file(names):
     with tempfile.TemporaryDirectory() as folder:
         trace.save(f"{folder}/a.npz")
         trace.save(f"{folder}/a.nc")
-        loaded = xps.load(f"{folder}/a.npz")
-        assert loaded.parameters == tuple(names)
-        for name in names:
-            np.testing.assert_array_equal(loaded[name], trace[name])
+        stored, _ = made(names, recorders=[xps.Draws(store=f"{folder}/run"), xps.Statistics()])
+        assert_in_arviz(stored.to_arviz(), trace, names)
+        for path in ("a.npz", "run"):
+            loaded = xps.load(f"{folder}/{path}")
+            assert loaded.parameters == tuple(names)
+            for name in names:
+                np.testing.assert_array_equal(loaded[name][:], trace[name])
         with xarray.open_datatree(f"{folder}/a.nc") as tree:
             assert_in_arviz(tree, trace, names)
-
-
-@pytest.mark.slow
-@settings(max_examples=8, derandomize=True)
-@given(st.lists(NAMES, min_size=1, max_size=4, unique_by=exported).filter(legal))
-@example(["A", "a", "B", "b"])
-@example([*WORTH_A_TRY[:12], "a/b", "a\\c", "zarr.json/x", "..."])
-def test_every_name_is_in_a_store(names):
-    pytest.importorskip("zarr")
-    trace, _ = made(names)
-    with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "run"
-        stored, _ = made(names, recorders=[xps.Draws(store=store), xps.Statistics()])
-        assert_in_arviz(stored.to_arviz(), trace, names)
-        again = xps.load(store)
-        for name in names:
-            np.testing.assert_array_equal(again[name][:], trace[name])
 
 
 def test_axes_keep_their_names_and_labels(tmp_path):

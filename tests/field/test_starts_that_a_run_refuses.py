@@ -10,23 +10,16 @@ from xpsample.core.errors import FunctionError, LogDensityError
 METHODS = {"random": None, "Pathfinder": xps.Pathfinder(), "Laplace": xps.Laplace()}
 
 
-def gaussian_with_holes():
-    """N(0, I), whose score is nan where x[0] > 0.5."""
-
-    def log_density(x):
-        return -0.5 * array_namespace(x).sum(x**2, axis=-1)
-
-    def score(x):
-        xp = array_namespace(x)
-        return xp.where(x[..., :1] > 0.5, xp.nan, -x)
-
-    return xps.Target(log_density, score)
+def score_with_holes(x):
+    xp = array_namespace(x)
+    return xp.where(x[..., :1] > 0.5, xp.nan, -x)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_score_is_finite_there(library, method):
-    target, like = gaussian_with_holes(), library.array(np.zeros(2))
-    x0 = xps.start(target, like, 30, seed=1, method=method)
+    """N(0, I), whose score is nan where x[0] > 0.5."""
+    target = xps.Target(lambda x: -0.5 * array_namespace(x).sum(x**2, axis=-1), score_with_holes)
+    x0 = xps.start(target, library.array(np.zeros(2)), 30, seed=1, method=method)
     assert np.max(library.host(x0)[:, 0]) <= 0.5
     xps.Sampler(target, xps.HMC(), x0, 1)  # which evaluates at the start positions
 

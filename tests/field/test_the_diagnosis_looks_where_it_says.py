@@ -40,20 +40,13 @@ def test_groups_of_a_sweep_are_not_in_different_places():
 
 @pytest.mark.parametrize("shape", [(400, 4, 1), (400, 2, 4, 1)], ids=str)
 def test_a_stuck_chain_does_not_hide_the_modes_of_the_others(shape):
-    draws = RNG.normal(size=shape)
+    """And it alone is no mode."""
+    draws, moved = RNG.normal(size=shape), np.full(shape[1:-1], 0.7)
+    draws[..., 0, :], moved[..., 0] = 50.0, 0.0
+    alone = kinds(draws, moved)
+    assert alone[0] == "stuck" and "modes" not in alone
     draws[..., 2:, :] += 20.0
-    draws[..., 0, :] = 5.0
-    moved = np.full(shape[1:-1], 0.7)
-    moved[..., 0] = 0.0
-    found = kinds(draws, moved)
-    assert found[:2] == ["stuck", "modes"]
-
-
-def test_a_stuck_chain_alone_is_no_mode():
-    draws = RNG.normal(size=(400, 4, 1))
-    draws[:, 0] = 50.0
-    assert kinds(draws, np.array([0.0, 0.7, 0.7, 0.7]))[0] == "stuck"
-    assert "modes" not in kinds(draws, np.array([0.0, 0.7, 0.7, 0.7]))
+    assert kinds(draws, moved)[:2] == ["stuck", "modes"]
 
 
 def test_until_waits_for_the_tails_too():
@@ -122,11 +115,17 @@ def test_the_standard_deviation_of_the_table_is_that_of_a_sample():
 # ---- angles ----------------------------------------------------------------------------------------------------------
 
 
+ANGLE = xps.Model(lambda p: -4 * np.cos(p.angle), angle=xps.Circular(), gradient=xps.FiniteDifference())
+
+
+def of_angles(kernel, draws):
+    x0 = ANGLE.start(like=np.zeros(0), chains=4, seed=0)
+    return xps.sample(ANGLE, kernel, x0, draws, seed=1, progress=False)
+
+
 def test_angles_have_a_circular_mean_and_no_seam():
     """Around pi, where angles are cut: the linear mean is near 0, with an sd of 3."""
-    model = xps.Model(lambda p: -4 * np.cos(p.angle), angle=xps.Circular(), gradient=xps.FiniteDifference())
-    starts = model.start(like=np.zeros(0), chains=4, seed=0)
-    trace = xps.sample(model, xps.RWM(), starts, 3000, seed=1, progress=False)
+    trace = of_angles(xps.RWM(), 3000)
     table = trace.summary()
     assert abs(np.cos(table.mean[0]) + 1) < 0.01
     # R of a von Mises distribution with concentration 4 is I_1(4) / I_0(4).
@@ -137,14 +136,13 @@ def test_angles_have_a_circular_mean_and_no_seam():
 
 def test_what_is_said_of_angles_is_said_of_angles_by_the_trace_too():
     """Chains on the two sides of the cut have an R-hat that depends on where it is, unless they are angles."""
-    model = xps.Model(lambda p: -4 * np.cos(p.angle), angle=xps.Circular(), gradient=xps.FiniteDifference())
-    trace = xps.sample(model, xps.RWM(0.5), model.start(like=np.zeros(0), chains=4, seed=0), 1000, seed=1)
+    trace = of_angles(xps.RWM(0.5), 1000)
     angles = np.pi + 0.05 * RNG.normal(size=(1000, 4, 1)) + 0.02 * np.array([[1], [1], [-1], [-1]])
     trace = replace(trace, draws=np.concatenate([np.cos(angles), np.sin(angles)], axis=-1))
-    columns, known = model.space.columns(numpy_xp, trace.draws), trace.metadata["diagnosis"]
+    columns, known = ANGLE.space.columns(numpy_xp, trace.draws), trace.metadata["diagnosis"]
     as_numbers, found = (
         diagnose(columns, ["angle"], trace.run_statistics, trace.statistics, known, angles=around)
-        for around in ((), model.space.angles)
+        for around in ((), ANGLE.space.angles)
     )
     assert trace.diagnose() == found == trace.summary().findings and found != as_numbers
 

@@ -20,7 +20,6 @@ from tests.sampling.checkpoint_support import run, same, start
 from xpsample import (
     RWM,
     ULA,
-    BatchMeans,
     Checkpoint,
     Draws,
     Moments,
@@ -37,23 +36,6 @@ from xpsample.files.folder import INDEX, Folder
 from xpsample.sampling.checkpoint import SavedRun, _laid_out, _order
 from xpsample.sampling.noise import NoiseSource
 from xpsample.trace.recorders import Recorder
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.slow
-def test_extended_run_equals_one_run(tmp_path, library):
-    theta = Record("theta", lambda state: {"theta": state.theta})
-    recorders = (Draws(), Statistics(), Moments(), BatchMeans(7), theta)
-    make = partial(run, x0=start(library), seed=3, burn_in=10, thinning=3, recorders=recorders)
-    whole = make(300)
-    for draws in (1, 100, 300):
-        resumed = make(draws, tmp_path)
-    same(library, (whole.draws, whole.statistics, whole.state), (resumed.draws, resumed.statistics, resumed.state))
-    same(library, whole.recorded, resumed.recorded)
-    assert resumed.run_statistics.steps == whole.run_statistics.steps == 900
-    np.testing.assert_allclose(
-        resumed.run_statistics.acceptance_probability, whole.run_statistics.acceptance_probability, rtol=1e-12
-    )
 
 
 @pytest.mark.parametrize("cut", [16, 33, 48])
@@ -78,11 +60,11 @@ SCRIPT = """
     from tests.conftest import open_library
     from tests.sampling.checkpoint_support import KERNEL, TARGET, start
     from xpsample import Checkpoint, sample
-    library = open_library(sys.argv[1], "float64")
-    print("started", flush=True)
-    trace = sample(TARGET, KERNEL, start(library), int(sys.argv[3]), seed=11, progress=False,
-                   checkpoint=Checkpoint(sys.argv[2], every=0.0))
-    np.save(sys.argv[4], library.host(trace.draws))
+    name, draws, folder = sys.argv[1:]
+    library = open_library(name, "float64")
+    settings = dict(seed=11, progress=False, checkpoint=Checkpoint(folder, every=0.0))
+    trace = sample(TARGET, KERNEL, start(library), int(draws), **settings)
+    np.save(f"{folder}.npy", library.host(trace.draws))
 """
 DRAWS = {"numpy": 10_000, "torch": 3_000, "jax": 40_000, "array_api_strict": 1_000}
 """Enough to take a second or more from the 512th on: time to kill the run in."""
@@ -93,31 +75,24 @@ DRAWS = {"numpy": 10_000, "torch": 3_000, "jax": 40_000, "array_api_strict": 1_0
 @pytest.mark.slow
 def test_killed_run_resumes_exactly(tmp_path, name):
     open_library(name, "float32")  # skips where it is missing
-    script = tmp_path / "run.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    environment = {**os.environ, "PYTHONPATH": root, "JAX_ENABLE_X64": "1"}
+    index = tmp_path / "killed" / INDEX
 
-    def command(folder, out):
-        return [sys.executable, str(script), name, str(tmp_path / folder), str(DRAWS[name]), str(tmp_path / out)]
+    def begin(folder):
+        command = [sys.executable, "-c", textwrap.dedent(SCRIPT), name, str(DRAWS[name]), str(tmp_path / folder)]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "JAX_ENABLE_X64": "1"}
+        return subprocess.Popen(command, env=environment)
 
-    process = subprocess.Popen(command("killed", "a.npy"), env=environment, stdout=subprocess.PIPE, text=True)
-    index = tmp_path / "killed" / "run.json"
-    deadline = time.monotonic() + 120
+    process, deadline = begin("killed"), time.monotonic() + 120
     while not index.exists() or json.loads(index.read_text())["step"] < 512:
         assert process.poll() is None, "the run ended before it could be killed: give it more draws"
         assert time.monotonic() < deadline
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert process.returncode == -signal.SIGKILL
-    assert 0 < json.loads(index.read_text())["step"] < DRAWS[name]
-    assert not (tmp_path / "a.npy").exists()
-
-    subprocess.run(command("killed", "a.npy"), env=environment, check=True, capture_output=True)
-    subprocess.run(command("whole", "b.npy"), env=environment, check=True, capture_output=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert 0 < json.loads(index.read_text())["step"] < DRAWS[name] and not (tmp_path / "killed.npy").exists()
+    for folder in ("killed", "whole"):
+        assert begin(folder).wait() == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "whole.npy"))
 
 
 def test_no_pickle_and_no_leftovers_and_saves_are_spaced_in_time(tmp_path):

@@ -42,7 +42,6 @@ KERNELS = {
 WALK = KERNELS["RWM"]
 SEED = xps.Portable(3)
 """JAX compiles its own generator for seconds, so tests that are not about seeds take this one."""
-every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
 
 def draws(library, kernel, n=30, target=TARGET, **settings):
@@ -88,12 +87,6 @@ def test_states_of_steps_stay_what_they_were(library):
     list(itertools.islice(iterator, 5))
     for state, copy in zip(states, copies, strict=True):
         np.testing.assert_array_equal(library.host(state.point.x), copy)
-
-
-@every_kernel
-def test_portable_noise_gives_one_chain_on_every_library(library, kernel):
-    reference = xps.sample(TARGET, kernel, X0, 30, seed=xps.Portable(7)).draws
-    np.testing.assert_allclose(draws(library, kernel, seed=xps.Portable(7)), reference, rtol=1e-9, atol=1e-11)
 
 
 def test_means_over_one_step_are_those_of_the_step():
