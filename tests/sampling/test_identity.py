@@ -86,15 +86,18 @@ def srmc(**settings):
 
 
 def spins(strength):
-    return xps.Target(lambda x: strength * np.sum(x[..., 1:] * x[..., :-1], axis=-1), space=xps.Binary())
+    target = xps.Target(lambda x: strength * np.sum(x[..., 1:] * x[..., :-1], axis=-1), space=xps.Binary())
+    return {"target": target, "kernel": xps.Gibbs(), "x0": 0 * STATES}
 
 
 def order(power):
-    return xps.Target(lambda x: -np.sum(np.abs(x - np.arange(3)) ** power, axis=-1), space=xps.Permutations())
+    target = xps.Target(lambda x: -np.sum(np.abs(x - np.arange(3)) ** power, axis=-1), space=xps.Permutations())
+    return {"target": target, "kernel": xps.TwoOpt(), "x0": np.tile([0, 1, 2], (4, 1))}
 
 
 def mixture(gap):
-    return xps.Model(lambda p: -0.5 * (p.m - gap * p.k) ** 2, m=xps.Real(), k=xps.Binary())
+    model = xps.Model(lambda p: -0.5 * (p.m - gap * p.k) ** 2, m=xps.Real(), k=xps.Binary())
+    return {"target": model, "kernel": BLOCKS, "x0": 0 * STATES[:, :2]}
 
 
 BLOCKS = xps.Blocks({"m": xps.RWM(0.5), "k": xps.Gibbs()})
@@ -105,11 +108,28 @@ def with_data(sd):
 
 
 def by_hvp(factor):
-    return xps.Target(log_density, score=lambda x: -x, hvp=lambda x, v: -factor * v)
+    target = xps.Target(log_density, score=lambda x: -x, hvp=lambda x, v: -factor * v)
+    return {"target": target, "kernel": srmc(tilt=xps.Exact())}
 
 
 def strength(value):
-    return xps.MYULA(0.1, L1(), 0.1, strength=lambda data: value)
+    return {"kernel": xps.MYULA(0.1, L1(), 0.1, strength=lambda data: value)}
+
+
+def tilted(size):
+    return {"kernel": srmc(tilt=ByIdentity(size * np.ones(2)))}
+
+
+def scheduled(offset):
+    return {"kernel": srmc(schedule=OwnSchedule(lambda n: 1 / (n + offset)))}
+
+
+def recorded(factor):
+    return {"recorders": (xps.Record("y", lambda s: factor * s.point.x),)}
+
+
+def by_partial(factor):
+    return {"recorders": (xps.Record("y", partial(lambda a, s: a * s.point.x, factor)),)}
 
 
 def replayed(seed):
@@ -117,85 +137,58 @@ def replayed(seed):
     return xps.Replay({"proposal": rng.standard_normal((50, 4, 2)), "accept": rng.uniform(size=(50, 4))})
 
 
+def of(name):
+    return lambda value: {name: value}
+
+
+def by_differences(eps):
+    return {"target": xps.Target(log_density, gradient=xps.FiniteDifference(eps)), "kernel": xps.MALA(0.1)}
+
+
+def bump(height):
+    return {"target": xps.Target(lambda x: -np.sum(x**2 + height * (x > 90), axis=-1))}
+
+
+def fails(far_out):
+    return {"target": xps.Target(lambda x: 1 / 0 if far_out and np.any(x >= 50) else log_density(x))}
+
+
+STEP, PROBES = "after one step from x was", "log density at other positions"
+
 CHANGES = {
-    "seed": ({"seed": 1}, {"seed": 2}, r"\(noise seed: 1 there, 2 here"),
-    "source of noise": ({"seed": 1}, {"seed": xps.Portable(1)}, r"\(noise"),
-    "numbers to replay": ({"seed": replayed(1)}, {"seed": replayed(2)}, r"\(noise arrays"),
-    "thinning": ({"thinning": 1}, {"thinning": 2}, r"\(thinning"),
-    "burn-in": ({"burn_in": 0}, {"burn_in": 1}, r"\(burn_in"),
-    "recorders": ({}, {"recorders": (xps.Moments(),)}, r"\(recorders"),
-    "hyperparameter": ({"kernel": xps.RWM(0.5)}, {"kernel": xps.RWM(0.6)}, r"\(kernel step_size: 0.5 there, 0.6 here"),
-    "kernel": ({"kernel": xps.RWM(0.5)}, {"kernel": xps.MALA(0.5)}, r"\(kernel: RWM there, MALA here"),
-    "data": ({"target": with_data(1.0)}, {"target": with_data(1 + 1e-12)}, r"\(target data value: 1.0 there"),
-    "positions": ({"x0": X0}, {"x0": np.nextafter(X0, 9)}, r"\(positions array"),
-    "gradient": (
-        {"target": xps.Target(log_density, gradient=xps.FiniteDifference(1e-4)), "kernel": xps.MALA(0.1)},
-        {"target": xps.Target(log_density, gradient=xps.FiniteDifference(1e-5)), "kernel": xps.MALA(0.1)},
-        r"\(target gradient eps: 0.0001 there, 1e-05 here",
-    ),
-    "a tilt with other numbers": (
-        {"kernel": srmc(tilt=ByIdentity(np.ones(2)))},
-        {"kernel": srmc(tilt=ByIdentity(2 * np.ones(2)))},
-        r"\(kernel tilt diagonal array",
-    ),
-    "a function of a schedule": (
-        {"kernel": srmc(schedule=OwnSchedule(lambda n: 1 / (n + 1)))},
-        {"kernel": srmc(schedule=OwnSchedule(lambda n: 1 / (n + 2)))},
-        "state/.* after one step from x was .*, now",
-    ),
-    "a function of a kernel": ({"kernel": strength(1.0)}, {"kernel": strength(2.0)}, "after one step from x was"),
-    "the code of a kernel": ({"kernel": OwnKernel()}, {"kernel": LargerKernel()}, "after one step from x was"),
-    "a recorder's function": (
-        {"recorders": (xps.Record("y", lambda s: s.point.x),)},
-        {"recorders": (xps.Record("y", lambda s: 2 * s.point.x),)},
-        "row of y after one step from x was .*, now",
-    ),
-    "a partial": (
-        {"recorders": (xps.Record("y", partial(lambda a, s: a * s.point.x, 1.0)),)},
-        {"recorders": (xps.Record("y", partial(lambda a, s: a * s.point.x, 2.0)),)},
-        "row of y after one step from x was .*, now",
-    ),
-    "a product with the Hessian": (
-        {"target": by_hvp(1.0), "kernel": srmc(tilt=xps.Exact())},
-        {"target": by_hvp(1.1), "kernel": srmc(tilt=xps.Exact())},
-        r"hvp at x was -1.0, now -1.1 \(x are the initial positions",
-    ),
-    "a discrete density": (
-        {"target": spins(1.0), "kernel": xps.Gibbs(), "x0": 0 * STATES},
-        {"target": spins(1.1), "kernel": xps.Gibbs(), "x0": 0 * STATES},
-        r"log density at other positions \(1 of 4\) was 2.0, now 2.2",
-    ),
-    "a density of permutations": (
-        {"target": order(1), "kernel": xps.TwoOpt(), "x0": np.tile([0, 1, 2], (4, 1))},
-        {"target": order(2), "kernel": xps.TwoOpt(), "x0": np.tile([0, 1, 2], (4, 1))},
-        "log density at other positions",
-    ),
-    "a density of both kinds": (
-        {"target": mixture(1.0), "kernel": BLOCKS, "x0": STATES[:, :2] * 0},
-        {"target": mixture(2.0), "kernel": BLOCKS, "x0": STATES[:, :2] * 0},
-        "log density at other positions",
-    ),
-    "far from the start": (
-        {"target": xps.Target(lambda x: -np.sum(x**2 + (x > 90), axis=-1))},
-        {"target": xps.Target(lambda x: -np.sum(x**2 + 2.0 * (x > 90), axis=-1))},
-        r"log density at 100 x \+ 100 was",
-    ),
-    "where it raises": (
-        {"target": xps.Target(lambda x: log_density(x))},
-        {"target": xps.Target(lambda x: log_density(x) if np.all(x < 50) else 1 / 0)},
-        r"the target at 100 x \+ 100 gave log density -.*, now an error",
-    ),
+    "seed": (of("seed"), 1, 2, r"\(noise seed: 1 there, 2 here"),
+    "source of noise": (of("seed"), 1, xps.Portable(1), r"\(noise"),
+    "numbers to replay": (of("seed"), replayed(1), replayed(2), r"\(noise arrays"),
+    "thinning": (of("thinning"), 1, 2, r"\(thinning"),
+    "burn-in": (of("burn_in"), 0, 1, r"\(burn_in"),
+    "recorders": (of("recorders"), (xps.Draws(),), (xps.Moments(),), r"\(recorders"),
+    "hyperparameter": (of("kernel"), xps.RWM(0.5), xps.RWM(0.6), r"\(kernel step_size: 0.5 there, 0.6 here"),
+    "kernel": (of("kernel"), xps.RWM(0.5), xps.MALA(0.5), r"\(kernel: RWM there, MALA here"),
+    "data": (of("target"), with_data(1.0), with_data(1 + 1e-12), r"\(target data value: 1.0 there"),
+    "positions": (of("x0"), X0, np.nextafter(X0, 9), r"\(positions array"),
+    "gradient": (by_differences, 1e-4, 1e-5, r"\(target gradient eps: 0.0001 there, 1e-05 here"),
+    "a tilt with other numbers": (tilted, 1, 2, r"\(kernel tilt diagonal array"),
+    "a function of a schedule": (scheduled, 1, 2, "state/.* after one step from x was .*, now"),
+    "a function of a kernel": (strength, 1.0, 2.0, STEP),
+    "the code of a kernel": (of("kernel"), OwnKernel(), LargerKernel(), STEP),
+    "a recorder's function": (recorded, 1, 2, f"row of y {STEP} .*, now"),
+    "a partial": (by_partial, 1, 2, f"row of y {STEP} .*, now"),
+    "a product with the Hessian": (by_hvp, 1.0, 1.1, r"hvp at x was -1.0, now -1.1 \(x are the initial positions"),
+    "a discrete density": (spins, 1.0, 1.1, rf"{PROBES} \(1 of 4\) was 2.0, now 2.2"),
+    "a density of permutations": (order, 1, 2, PROBES),
+    "a density of both kinds": (mixture, 1.0, 2.0, PROBES),
+    "far from the start": (bump, 1.0, 2.0, r"log density at 100 x \+ 100 was"),
+    "where it raises": (fails, False, True, r"the target at 100 x \+ 100 gave log density -.*, now an error"),
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_run_is_refused(name, tmp_path):
+@pytest.mark.parametrize(("settings", "one", "other", "message"), CHANGES.values(), ids=CHANGES)
+def test_a_changed_run_is_refused(settings, one, other, message, tmp_path):
     """And the same one goes on."""
-    one, other, message = CHANGES[name]
-    run(tmp_path, **one)
-    assert run(tmp_path, draws=15, **one).run_statistics.steps == 15
+    run(tmp_path, **settings(one))
+    assert run(tmp_path, draws=15, **settings(one)).run_statistics.steps == 15
     with pytest.raises(CheckpointError, match=f"another run:? .*{message}"):
-        run(tmp_path, draws=20, **other)
+        run(tmp_path, draws=20, **settings(other))
 
 
 class Density:
