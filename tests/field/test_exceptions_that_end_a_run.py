@@ -110,9 +110,6 @@ def test_densities_of_0_and_runs_without_rejections_have_no_count():
     assert np.sum(trace.run_statistics.diverged) > 0 and "raised" not in trace.run_statistics.evaluations
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-
-
 # ---- torch.distributions ---------------------------------------------------------------------------------------------
 
 

@@ -1,21 +1,22 @@
 """What runs and their summaries keep in memory."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 
-from xpsample import RWM, BatchMeans, Moments, sample
+from xpsample import RWM, BatchMeans, Draws, Moments, Statistics, sample
+from xpsample.diagnostics import coordinates, diagnosis
+from xpsample.sampling import store
 from xpsample.trace import stored
 from xpsample.zoo.gaussian import gaussian
 
 
-def peak(draws):
+def peak(draws, target, x0, recorders):
+    """The memory that a run takes at most, and its trace."""
     tracemalloc.start()
-    x0 = np.zeros((4, 2))
-    trace = sample(
-        gaussian(np.eye(2)), RWM(1.0), x0, draws, seed=1, recorders=(Moments(), BatchMeans(50)), progress=False
-    )
+    trace = sample(target, RWM(1.0), x0, draws, seed=1, recorders=recorders, progress=False)
     used = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return used, trace
@@ -23,9 +24,10 @@ def peak(draws):
 
 @pytest.mark.slow
 def test_memory_of_a_moments_run_is_flat():
-    peak(100)  # imports and caches
-    short, _ = peak(2_000)
-    long, trace = peak(20_000)
+    make = partial(peak, target=gaussian(np.eye(2)), x0=np.zeros((4, 2)), recorders=(Moments(), BatchMeans(50)))
+    make(100)  # imports and caches
+    short, _ = make(2_000)
+    long, trace = make(20_000)
     kept = 18_000 * 4 * 2 * 8  # bytes of the further draws
     assert long - short < 0.2 * kept
     assert trace.draws is None
@@ -33,6 +35,21 @@ def test_memory_of_a_moments_run_is_flat():
     # 5 standard errors, by the run's own estimate: error probability below 1e-5 for the 8 numbers.
     assert np.all(np.abs(moments.mean) < 5 * batches.mcse)
     np.testing.assert_allclose(moments.variance, 1, atol=0.15)
+
+
+@pytest.mark.slow
+def test_memory_of_a_stored_run_does_not_grow(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "CHUNK", 2**19)
+    monkeypatch.setattr(diagnosis, "COPIED", 2**16)  # which are looked at as a whole
+    monkeypatch.setattr(coordinates, "COPIED", 2**16)
+
+    def used(draws):
+        recorders = (Draws(store=tmp_path / f"{draws}.zarr"), Statistics())
+        return peak(draws, gaussian(np.eye(5)), np.zeros((40, 5)), recorders)[0]
+
+    used(100)
+    short, long = used(8_000), used(24_000)
+    assert long - short < 0.5 * 16_000 * 40 * 5 * 8  # of what the draws between them take
 
 
 @pytest.mark.slow

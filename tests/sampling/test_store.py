@@ -3,7 +3,6 @@
 import importlib
 import json
 import shutil
-import tracemalloc
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from tests.sampling.checkpoint_support import KERNEL, TARGET, same, start
 from xpsample import load, sample
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, HyperparameterError, StoreError, TraceError
-from xpsample.diagnostics import coordinates, diagnosis
 from xpsample.sampling import checkpoint, loop, store
 from xpsample.sampling.store import RowStore
 from xpsample.trace import stored as on_disk
@@ -103,25 +101,6 @@ def test_brackets_read_as_numpy_does(tmp_path):
     for wrong in (100, (0, 300), (0, 0, 0, 0), [1, 2], np.zeros(100, bool)):
         with pytest.raises(IndexError):
             stored[wrong]
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(diagnosis, "COPIED", 2**16)  # which are looked at as a whole
-    monkeypatch.setattr(coordinates, "COPIED", 2**16)
-
-    def peak(draws, where):
-        tracemalloc.start()
-        x0 = np.zeros((40, 5))
-        recorders = [xps.Draws(store=where), xps.Statistics()]
-        sample(gaussian(np.eye(5)), xps.RWM(1.0), x0, draws, seed=1, recorders=recorders, progress=False)
-        used = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return used
-
-    peak(100, tmp_path / "warm")
-    short, long = peak(8_000, tmp_path / "short"), peak(24_000, tmp_path / "long")
-    assert long - short < 0.5 * 16_000 * 40 * 5 * 8  # of what the draws between them take
 
 
 @pytest.mark.slow
