@@ -182,6 +182,8 @@ def test_the_score_is_bounded_and_has_mean_zero_given_all_else():
     score = on_target(kernel, bound, both).init(bound, both).score[..., 0]
     assert np.all((score >= -0.5) & (score <= 4.0))
     change = 0.7 + mu - 0.5
+    ratio = np.exp(np.stack([change, -change]))  # of the other state's probability to that of this one
+    np.testing.assert_allclose(score, (ratio - 1) * 4 * ratio / (1 + ratio) ** 2, rtol=1e-9, atol=1e-12)
     odds = np.exp(np.stack([-np.logaddexp(0.0, change), -np.logaddexp(0.0, -change)]))
     np.testing.assert_allclose(np.sum(odds * score, axis=0), 0.0, atol=1e-12)
     assert np.max(np.abs(score)) > 3.9
