@@ -5,12 +5,7 @@ import pytest
 
 import xpsample as xps
 from tests.bad_input_support import MATRICES, NAN, PER_CHAIN, gaussian, run
-from xpsample.core.errors import (
-    BackendError,
-    GradientError,
-    HyperparameterError,
-    NoiseError,
-)
+from xpsample.core.errors import BackendError, GradientError, HyperparameterError, NoiseError
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, PCN, RWM, ULA, IndependentMH, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
 from xpsample.targets import Tempered
@@ -59,12 +54,13 @@ def test_hyper_parameters_out_of_range(make, message):
 
 
 def test_one_entry_of_an_array_out_of_range(library):
-    with pytest.raises(HyperparameterError, match="step_size must be greater than 0"):
-        RWM(library.array([0.1, -0.1]))
-    with pytest.raises(HyperparameterError, match="alpha must be at least 0"):
-        SRMC(RWM(1.0), alpha=library.array([0.0, -1.0]))
-    with pytest.raises(HyperparameterError, match="beta must be at least 0"):
-        Tempered(gaussian(), library.array([1.0, -1.0]))
+    for make, message in (
+        (lambda: RWM(library.array([0.1, -0.1])), "step_size must be greater than 0"),
+        (lambda: SRMC(RWM(1.0), alpha=library.array([0.0, -1.0])), "alpha must be at least 0"),
+        (lambda: Tempered(gaussian(), library.array([1.0, -1.0])), "beta must be at least 0"),
+    ):
+        with pytest.raises(HyperparameterError, match=message):
+            make()
 
 
 @pytest.mark.parametrize(("make", "name"), MATRICES)
@@ -82,30 +78,41 @@ def test_matrices_that_are_no_covariance(library, make, name):
 
 
 @pytest.mark.parametrize(("make", "name"), MATRICES)
-@pytest.mark.parametrize("shape", [(1,), (3,), (1, 1), (3, 3)])
-def test_matrices_of_another_dimension_than_the_positions(make, name, shape):
-    matrix = np.ones(shape) if len(shape) == 1 else np.eye(shape[0])
-    with pytest.raises(HyperparameterError, match=rf"{name}.*\({shape[0]},.*2"):
-        run(kernel=make(matrix))
+def test_matrices_of_another_dimension_dtype_or_library_than_the_positions(make, name):
+    for matrix in (np.ones(1), np.ones(3), np.eye(1), np.eye(3)):
+        with pytest.raises(HyperparameterError, match=rf"{name}.*\({len(matrix)},.*2"):
+            run(kernel=make(matrix))
+    with pytest.raises(HyperparameterError, match=f"{name}.* is float64, the positions float32: convert it"):
+        run(kernel=make(np.eye(2)), x0=np.zeros((4, 2), dtype="float32"))
+    torch = pytest.importorskip("torch")
+    with pytest.raises(BackendError, match=f"{name} is a torch array and the positions are numpy"):
+        run(kernel=make(torch.ones(2, dtype=torch.float64)))
 
 
-@pytest.mark.parametrize("make", [lambda m: PCN(0.5, mean=m), lambda m: IndependentMH(mean=m)], ids=["PCN", "IMH"])
-def test_a_mean_of_another_dimension_than_the_positions(make):
-    with pytest.raises(HyperparameterError, match="mean"):
-        run(kernel=make(np.zeros(3)))
-
-
-def test_a_history_of_another_shape_than_the_positions():
-    with pytest.raises(HyperparameterError, match="theta"):
-        run(kernel=SRMC(RWM(0.5), alpha=1.0, theta=np.zeros((4, 3))))
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (PCN(0.5, mean=np.zeros(3)), "mean"),
+        (IndependentMH(mean=np.zeros(3)), "mean"),
+        (SRMC(RWM(0.5), alpha=1.0, theta=np.zeros((4, 3))), "theta"),
+    ],
+)
+def test_vectors_of_another_dimension_than_the_positions(kernel, name):
+    with pytest.raises(HyperparameterError, match=name):
+        run(kernel=kernel)
 
 
 @pytest.mark.parametrize(("make", "name"), PER_CHAIN)
-@pytest.mark.parametrize("shape", [(3,), (2,), (1, 4)])
-def test_arrays_that_do_not_broadcast_against_the_chains(make, name, shape):
+def test_arrays_of_another_shape_dtype_or_library_than_the_chains(make, name):
     message = rf"{name} of shape .* does not broadcast against the chain axes \(4,\) of the positions \(4, 2\)"
-    with pytest.raises(HyperparameterError, match=message):
-        run(kernel=make(np.full(shape, 0.75)))
+    for shape in ((3,), (2,), (1, 4)):
+        with pytest.raises(HyperparameterError, match=message):
+            run(kernel=make(np.full(shape, 0.75)))
+    with pytest.raises(HyperparameterError, match=f"{name} is float64, the positions float32: convert it"):
+        run(kernel=make(np.full((4,), 0.75)), x0=np.zeros((4, 2), dtype="float32"))
+    torch = pytest.importorskip("torch")
+    with pytest.raises(BackendError, match=f"{name} is a torch array and the positions are numpy: use one library"):
+        run(kernel=make(torch.full((4,), 0.75, dtype=torch.float64)))
 
 
 def test_an_inverse_temperature_that_does_not_broadcast_against_the_chains():
@@ -113,59 +120,36 @@ def test_an_inverse_temperature_that_does_not_broadcast_against_the_chains():
         run(Tempered(gaussian(), np.full((3,), 0.5)))
 
 
-@pytest.mark.parametrize(("make", "name"), PER_CHAIN)
-def test_arrays_of_another_dtype(make, name):
-    with pytest.raises(HyperparameterError, match=f"{name} is float64, the positions float32: convert it"):
-        run(kernel=make(np.full((4,), 0.75)), x0=np.zeros((4, 2), dtype="float32"))
-
-
-@pytest.mark.parametrize(("make", "name"), MATRICES)
-def test_matrices_of_another_dtype(make, name):
-    with pytest.raises(HyperparameterError, match=f"{name}.* is float64, the positions float32: convert it"):
-        run(kernel=make(np.eye(2)), x0=np.zeros((4, 2), dtype="float32"))
-
-
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("setting", "value", "message"),
     [
-        ({"draws": 0}, "draws must be a positive integer; got 0"),
-        ({"draws": 2.0}, r"draws must be a positive integer; got 2\.0"),
-        ({"draws": True}, "draws must be a positive integer; got True"),
-        ({"burn_in": -1}, "burn_in must be an integer of at least 0; got -1"),
-        ({"thinning": 0}, "thinning must be a positive integer; got 0"),
-        ({"recorders": (xps.Draws(), xps.Draws())}, r"recorders need different names; two are called 'draws'"),
+        ("draws", 0, "draws must be a positive integer; got 0"),
+        ("draws", 2.0, r"draws must be a positive integer; got 2\.0"),
+        ("draws", True, "draws must be a positive integer; got True"),
+        ("burn_in", -1, "burn_in must be an integer of at least 0; got -1"),
+        ("thinning", 0, "thinning must be a positive integer; got 0"),
+        ("recorders", (xps.Draws(), xps.Draws()), r"recorders need different names; two are called 'draws'"),
+        *(("seed", seed, f"a seed is a non-negative integer; got {seed!r}") for seed in (-1, True, 0.5, None)),
     ],
 )
-def test_settings_of_a_run(settings, message):
-    with pytest.raises(HyperparameterError, match=message):
-        run(**settings)
+def test_settings_of_a_run(setting, value, message):
+    with pytest.raises((HyperparameterError, NoiseError), match=message):
+        run(**{setting: value})
 
 
-@pytest.mark.parametrize("seed", [-1, True, 0.5, None])
-def test_seeds(seed):
-    with pytest.raises(NoiseError, match=f"a seed is a non-negative integer; got {seed!r}"):
-        run(seed=seed)
+def test_replayed_noise_that_ends_too_early_or_has_another_shape_or_library(library):
+    def noise(*shape):
+        accept = np.full(shape[:2], 0.5)
+        return xps.Replay({"proposal": library.array(np.zeros(shape)), "accept": library.array(accept)})
 
-
-def test_replayed_noise_that_ends_too_early(library):
-    noise = {"proposal": library.array(np.zeros((2, 4, 2))), "accept": library.array(np.full((2, 4), 0.5))}
     x0 = library.array(np.zeros((4, 2)))
-    with pytest.raises(
-        NoiseError, match=r"Replay holds steps 0 to 2 of noise 'proposal'; steps [12] to 3 were requested"
-    ):
-        run(x0=x0, seed=xps.Replay(noise))
-    assert run(x0=x0, draws=2, seed=xps.Replay(noise)).draws.shape == (2, 4, 2)
-
-
-def test_replayed_noise_of_the_wrong_shape(library):
-    noise = {"proposal": library.array(np.zeros((3, 4, 5))), "accept": library.array(np.full((3, 4), 0.5))}
+    message = r"Replay holds steps 0 to 2 of noise 'proposal'; steps [12] to 3 were requested"
+    with pytest.raises(NoiseError, match=message):
+        run(x0=x0, seed=noise(2, 4, 2))
+    assert run(x0=x0, draws=2, seed=noise(2, 4, 2)).draws.shape == (2, 4, 2)
     message = r"'proposal' has shape \(3, 4, 5\); the kernel asks for \(steps, \*\(4, 2\)\)"
     with pytest.raises(NoiseError, match=message):
-        run(x0=library.array(np.zeros((4, 2))), seed=xps.Replay(noise))
-
-
-def test_replayed_noise_of_another_library():
-    torch = pytest.importorskip("torch")
-    noise = {"proposal": torch.zeros((3, 4, 2)), "accept": torch.full((3, 4), 0.5)}
-    with pytest.raises(BackendError, match=r"torch.*numpy"):
-        run(seed=xps.Replay(noise))
+        run(x0=x0, seed=noise(3, 4, 5))
+    if library.name == "torch":
+        with pytest.raises(BackendError, match=r"torch.*numpy"):
+            run(seed=noise(3, 4, 2))

@@ -1,4 +1,4 @@
-"""A quick run of the experiment that a module of tests is about."""
+"""Quick runs of the table, and runs of made-up experiments."""
 
 import importlib.util
 import json
@@ -9,13 +9,13 @@ import pytest
 
 from tests.experiments.quick_runs import QUICK
 from xpsample import cli
-from xpsample.cli import main
 from xpsample.experiments import Entry
 
 
 @pytest.fixture(scope="module")
-def quick_run(request, tmp_path_factory):
-    """Makes a run of the table, whose report and figures are as it says; gives its folder."""
+def quick(request, tmp_path_factory):
+    """The rows and the folder of a run of the table, made once for a module; report and figures are as it says."""
+    made = {}
 
     def run(name):
         row, folder = QUICK[name], tmp_path_factory.mktemp("run")
@@ -23,26 +23,25 @@ def quick_run(request, tmp_path_factory):
             request.getfixturevalue("data_folder") if need == "data" else pytest.importorskip(need)
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(sys.modules, row.without, None)
-            assert main(["run", name, "--quick", "--out", str(folder), *row.options.split()]) == 0
+            assert cli.main(["run", name, "--quick", "--out", str(folder), *row.options.split()]) == 0
         text = (folder / "report.txt").read_text()
         assert not [words for words in row.report if words not in text] and row.silent not in text
         drawn = {path.stem for path in folder.glob("*.png") if path.read_bytes().startswith(b"\x89PNG")}
         assert drawn >= set(row.figures.split()) if importlib.util.find_spec("matplotlib") else not drawn
-        return folder
+        return json.loads((folder / "results.json").read_text()), folder
 
-    return run
-
-
-@pytest.fixture(scope="module")
-def out(request, quick_run):
-    """The folder of the run that a module names in RUN."""
-    return quick_run(request.module.RUN)
+    return lambda name: made.get(name) or made.setdefault(name, run(name))
 
 
 @pytest.fixture
-def rows(out):
-    """The rows of its results."""
-    return json.loads((out / "results.json").read_text())
+def rows_of(tmp_path):
+    """Runs an experiment in its quick size with options; gives its rows and its report."""
+
+    def run(name, *options):
+        assert cli.main(["run", name, "--quick", "--out", str(tmp_path), *options]) == 0
+        return json.loads((tmp_path / "results.json").read_text()), (tmp_path / "report.txt").read_text()
+
+    return run
 
 
 @pytest.fixture

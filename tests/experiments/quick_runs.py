@@ -47,7 +47,7 @@ QUICK = {
         silent="compiled in",  # on NumPy nothing is
     ),
     "samplers": Quick(("gradients/100", "638")),  # 638: the published banana
-    "hiss-bernoulli": Quick(HISS, figures="plot bridging"),
+    "hiss-bernoulli": Quick((*HISS, "HiSS with other scales, 10 chains, 40 draws"), figures="plot bridging"),
     "hiss-ising": Quick(
         (*HISS, "Kaufman", "HiSS with G L = 50", "coverage is of the 32 prominent states"), "--critical-draws 3"
     ),
@@ -63,7 +63,7 @@ QUICK = {
         figures="",
     ),
     "hiss-tsp": Quick(
-        ("277.9 +- 19.8", "the shortest has 191.85", "uniform random tours", "2-opt ends with the shortest tours"),
+        ("277.9 +- 19.8", "the shortest has 191.85", "2-opt ends with the shortest tours", "104.0    0.052"),
         needs="data",
     ),
     "score-mh-diffusion": Quick((), needs="ot sklearn", figures="images"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpsample import ULA, Portable, Target, Via, sample
+from xpsample import ULA, Portable, sample
 from xpsample.core import tree
 from xpsample.experiments.data import load_dataset
 from xpsample.experiments.mnist_ebm import (
@@ -91,22 +91,10 @@ def test_the_librarys_own_gradients_agree_in_the_image_and_in_the_parameters(dif
     assert sum(np.sum(differentiating.host(g) * d) for g, d in pairs) == pytest.approx(slope, rel=1e-6)
 
 
-def test_numpy_borrows_a_gradient():
-    pytest.importorskip("torch")
-    x, parameters = np.random.default_rng(4).uniform(-1, 1, (2, 784)), random_parameters()
-    bound = Target(negative_energy, gradient=Via("torch"), data=parameters).prepare(x, REQUIRES)
-    np.testing.assert_allclose(
-        bound.evaluate(x).score, negative_energy_and_score(x, parameters)[1], rtol=1e-8, atol=1e-10
-    )
-
-
-def test_mirrors(library):
+def test_the_target_is_continued_by_mirror_images(library):
     x = np.array([-0.9, -0.2, 0.0, 0.4, 1.0])
     for u in (x, 2 - x, -2 - x, x + 4, x - 4, 6 - x):
         np.testing.assert_allclose(library.host(fold(library.array(u))), x, atol=1e-12)
-
-
-def test_the_target_is_continued_by_mirror_images():
     rng, parameters = np.random.default_rng(5), random_parameters()
     x, v = rng.uniform(-0.9, 0.9, (4, 784)), rng.standard_normal((4, 784))
     bound = mnist_ebm(parameters).prepare(x, REQUIRES)

@@ -1,13 +1,12 @@
-"""The srld-bandits experiment in its quick size, its environments against closed forms, and its policies."""
-
-import json
+"""SRLD on networks: bandits, regression, and their quick runs."""
 
 import numpy as np
 import pytest
 
 from xpsample import ULA
-from xpsample.cli import main
 from xpsample.conformance import reference
+from xpsample.core.devices import DeviceDtype
+from xpsample.core.specs import Uniform
 from xpsample.experiments.srld.bandit_networks import NetworkPolicy
 from xpsample.experiments.srld.bandit_problems import (
     Game,
@@ -20,16 +19,17 @@ from xpsample.experiments.srld.bandit_problems import (
     uniform_regret,
 )
 from xpsample.experiments.srld.bandits import DEFAULT, PAPERS, network_policy, play_ahead
-from xpsample.experiments.srld.reward_network import RewardNetwork
+from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards, draw_seen
+from xpsample.targets import Capability, check_gradient
+
+# ---- bandits ---------------------------------------------------------------------------------------------------------
 
 CODES = np.array([[0, 1], [1, 0], [2, 1]])
 SMALL = Mushroom(CODES, np.array([1, 0, 0]))
 
 
-RUN = "srld-bandits"
-
-
-def test_table(out, rows):
+def test_bandits(quick):
+    rows, out = quick("srld-bandits")
     assert [row["policy"] for row in rows] == [*DEFAULT, *DEFAULT]
     curves = np.load(out / "curves.npz")
     for row in rows:
@@ -39,15 +39,14 @@ def test_table(out, rows):
         assert row["diverged"] == 0 and 0 < row["best"] <= 1
 
 
-def test_bandits_policies_and_contexts_are_chosen(tmp_path):
+def test_bandits_policies_and_contexts_are_chosen(rows_of, tmp_path):
     options = ["--bandit", "wheel", "--policy", "uniform", "--policy", "linear greedy", "--contexts", "60"]
-    assert main(["run", "srld-bandits", "--quick", *options, "--out", str(tmp_path)]) == 0
-    rows = json.loads((tmp_path / "results.json").read_text())
+    rows, text = rows_of("srld-bandits", *options)
     assert [(row["bandit"], row["policy"]) for row in rows] == [("wheel", "uniform"), ("wheel", "linear greedy")]
     curves = np.load(tmp_path / "curves.npz")
-    assert [len(curves[name]) for name in ("wheel/uniform", "wheel/linear greedy")] == [60, 60]
+    assert [len(curves[f"wheel/{row['policy']}"]) for row in rows] == [60, 60]
     best = min(rows, key=lambda row: row["regret"])
-    assert f"lowest regret {best['regret']:.2f} ({best['policy']})\n" in (tmp_path / "report.txt").read_text()
+    assert f"lowest regret {best['regret']:.2f} ({best['policy']})\n" in text
 
 
 # ---- environments ----------------------------------------------------------------------------------------------------
@@ -134,10 +133,8 @@ def test_greedy_is_ridge_regression():
     np.testing.assert_array_equal(arms[:8], np.arange(8) % 4)
     guess = []
     for arm in range(4):
-        rows = x[:58][arms[:58] == arm]
-        guess.append(
-            np.linalg.solve(rows.T @ rows + 0.25 * np.eye(4), rows.T @ game.rewards[:58, 0, arm][arms[:58] == arm])
-        )
+        at = np.flatnonzero(arms[:58] == arm)
+        guess.append(np.linalg.solve(x[at].T @ x[at] + 0.25 * np.eye(4), x[at].T @ game.rewards[at, 0, arm]))
     np.testing.assert_array_equal(arms[58:108], np.argmax(x[58:108] @ np.stack(guess, axis=1), axis=1))
 
 
@@ -149,8 +146,7 @@ def tiny(eta):
 def test_arms_are_the_best_under_a_sample():
     """With a step of 1e-30 every sample is the start, drawn from the prior."""
     game, (network, policy) = play_ahead(Wheel(), 3, 100, 5), tiny(1e-30)
-    device = next(p for p in [reference()] if p.dtype == "float64")
-    arms = policy.play(game, device, 7).arms
+    arms = policy.play(game, reference(), 7).arms
     np.testing.assert_array_equal(arms[:10], np.broadcast_to(np.arange(10)[:, None] % 5, (10, 3)))
     x = np.random.default_rng(7).standard_normal((3, network.dim)) * np.sqrt(network.prior_variances())
     rewards = network.predict(x, np.moveaxis(game.contexts, 0, 1))
@@ -175,14 +171,127 @@ def test_trainings_of_the_paper():
 @pytest.mark.parametrize("name", ["SRLD", "SVGD", "attracting"])
 def test_samplers_play(name, library32):
     """On every library, in float32: they begin with the initial pulls and move away from where LD goes."""
-    from xpsample.core.devices import DeviceDtype
-
     device = DeviceDtype(library32.backend, library32.name, library32.device, "float32")
-    game, network, size = (
-        play_ahead(Wheel(), 2, 70, 6),
-        RewardNetwork(2, 5, hidden=5),
-        PAPERS._replace(every=2, batch=8),
-    )
-    played = network_policy(name, network, size).play(game, device, 1)
+    game, network = play_ahead(Wheel(), 2, 70, 6), RewardNetwork(2, 5, hidden=5)
+    played = network_policy(name, network, PAPERS._replace(every=2, batch=8)).play(game, device, 1)
     assert played.arms.shape == (70, 2) and not np.any(played.diverged)
     np.testing.assert_array_equal(played.arms[:10, 0], np.arange(10) % 5)
+
+
+# ---- reward networks -------------------------------------------------------------------------------------------------
+
+REWARD_NETWORK = RewardNetwork(3, 2, hidden=4, prior_variance=8.0, noise=0.5)
+TRIALS, CAPACITY, COUNT = 2, 7, 5
+GENERATOR = np.random.default_rng(0)
+CONTEXTS = GENERATOR.normal(size=(TRIALS, CAPACITY, 3))
+ARMS = GENERATOR.integers(2, size=(TRIALS, CAPACITY)).astype(np.int32)
+REWARDS = 3 * GENERATOR.normal(size=(TRIALS, CAPACITY))
+NETWORKS = GENERATOR.normal(size=(TRIALS, REWARD_NETWORK.dim))
+
+
+def seen(count=COUNT, weight=1.0):
+    return SeenRewards(CONTEXTS, ARMS, REWARDS, np.asarray(count, dtype=np.int32), np.asarray(weight))
+
+
+def bound(x, rows=None):
+    """The target bound at one chain for each trial, a group with rows of its own."""
+    x = x[:, None, :] if x.ndim == 2 else x
+    return REWARD_NETWORK.target(rows or seen()).prepare(x, ULA(1.0).requires | Capability.LOG_DENSITY)
+
+
+def reward_outputs(x, context):
+    """One network on one context, (arms,)."""
+    w1, b1, w2, b2, w3, b3 = np.split(x, np.cumsum([12, 4, 16, 4, 8]))
+    one = np.maximum(context @ w1.reshape(3, 4) + b1, 0)
+    two = np.maximum(one @ w2.reshape(4, 4) + b2, 0)
+    return two @ w3.reshape(4, 2) + b3
+
+
+def reward_density(x, trial, count=COUNT, weight=1.0):
+    """Priors N(0, 2) into the hidden layers and N(0, 8) into the output, noise 0.5."""
+    total = -0.5 * np.sum(x[:36] ** 2) / 2 - 0.5 * np.sum(x[36:] ** 2) / 8
+    for i in range(count):
+        error = REWARDS[trial, i] - reward_outputs(x, CONTEXTS[trial, i])[ARMS[trial, i]]
+        total -= weight * 0.5 * error**2 / 0.25
+    return total
+
+
+def test_the_density_is_the_loops(library):
+    target = bound(library.array(NETWORKS), seen(weight=1.7))
+    found = library.host(target.evaluate(library.array(NETWORKS)).log_density)
+    np.testing.assert_allclose(found, [reward_density(NETWORKS[t], t, weight=1.7) for t in range(TRIALS)], rtol=1e-12)
+
+
+def test_the_score_is_the_densitys(library):
+    rows = seen()
+    for t in range(TRIALS):  # one trial each: finite differences add leading axes
+        one = SeenRewards(*(leaf[t : t + 1] for leaf in rows[:3]), *rows[3:])
+        check_gradient(REWARD_NETWORK.target(one), library.array(NETWORKS[t : t + 1]))
+
+
+def test_particles_of_a_trial_see_its_rows(library):
+    x = np.random.default_rng(1).normal(size=(TRIALS, 3, REWARD_NETWORK.dim))
+    point = bound(library.array(NETWORKS)).evaluate(library.array(x))
+    expected = [[reward_density(x[t, p], t) for p in range(3)] for t in range(TRIALS)]
+    np.testing.assert_allclose(library.host(point.log_density), expected, rtol=1e-12)
+    alone = bound(library.array(NETWORKS)).evaluate(library.array(x[:, 1]))
+    np.testing.assert_allclose(library.host(point.score)[:, 1], library.host(alone.score), rtol=1e-9, atol=1e-9)
+
+
+def test_predictions(library):
+    found = library.host(REWARD_NETWORK.predict(library.array(NETWORKS), library.array(CONTEXTS)))
+    expected = [[reward_outputs(NETWORKS[t], CONTEXTS[t, i]) for i in range(CAPACITY)] for t in range(TRIALS)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_each_row_once_is_all_rows(library):
+    """Uniforms in the middle of every row's share draw each seen row once, so the batch's score is the whole one."""
+    target = bound(library.array(NETWORKS))
+    uniforms = np.broadcast_to((np.arange(COUNT) + 0.5) / COUNT, (TRIALS, COUNT))[:, ::-1].copy()
+    batch = draw_seen(target.xp, target.data["seen"], library.array(uniforms))
+    np.testing.assert_array_equal(library.host(batch.rewards), REWARDS[:, :COUNT][:, ::-1])
+    found = target.with_data({**target.data, "seen": batch}).score(library.array(NETWORKS))
+    np.testing.assert_allclose(library.host(found), library.host(target.score(library.array(NETWORKS))), rtol=1e-10)
+
+
+def test_batches_never_leave_the_rows_seen(library32):
+    """The largest float32 below 1 times the count rounds up to it: the last seen row is drawn."""
+    x = library32.array(NETWORKS)
+    target = bound(x)
+    uniforms = library32.array(np.full((TRIALS, 2), np.nextafter(np.float32(1), np.float32(0)), dtype=np.float32))
+    for count in range(1, CAPACITY + 1):
+        rows = target.data["seen"]._replace(count=library32.xp.zeros_like(target.data["seen"].count) + count)
+        batch = draw_seen(target.xp, rows, uniforms)
+        np.testing.assert_allclose(library32.host(batch.rewards), REWARDS[:, [count - 1] * 2], rtol=1e-6)
+        assert int(library32.host(batch.count)) == 2
+        assert float(library32.host(batch.weight)) == pytest.approx(count / 2)
+
+
+def test_a_step_on_a_batch(library):
+    kernel, x = SeenMinibatch(ULA(0.01), 3), library.array(NETWORKS)
+    specs = kernel.noise(x)
+    assert specs["rows"] == Uniform((TRIALS, 3))
+    target = bound(x)
+    uniforms, normals = (
+        np.random.default_rng(2).random((TRIALS, 3)),
+        np.random.default_rng(3).normal(size=NETWORKS.shape),
+    )
+    state = kernel.init(target, x)
+    noise = {"rows": library.array(uniforms), "proposal": library.array(normals)}
+    state, _ = kernel.step(target, state, noise)
+    # The step uses the score at hand and the batch gives that of the next.
+    first = library.host(target.score(x))
+    np.testing.assert_allclose(
+        library.host(state.point.x), NETWORKS + 0.01 * first + np.sqrt(0.02) * normals, rtol=1e-12
+    )
+    at = np.floor(uniforms * COUNT).astype(int)
+    rows = SeenRewards(
+        *(
+            np.take_along_axis(a, at.reshape(*at.shape, *(1,) * (a.ndim - 2)), axis=1)
+            for a in (CONTEXTS, ARMS, REWARDS)
+        ),
+        np.asarray(3, dtype=np.int32),
+        np.asarray(COUNT / 3),
+    )
+    here = bound(x, rows).score(state.point.x)
+    np.testing.assert_allclose(library.host(state.point.score), library.host(here), rtol=1e-12)
