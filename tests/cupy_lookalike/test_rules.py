@@ -57,10 +57,7 @@ REFUSED = [
     (ValueError, "Unsupported dtype", lambda xp, a, far: xp.asarray([{}])),
     (ValueError, "Unsupported dtype", lambda xp, a, far: xp.asarray(np.array([1, "a"], dtype=object))),
     (ValueError, "Unsupported dtype", lambda xp, a, far: xp.asarray(np.longdouble(1))),
-    # What CuPy has not, or not with these parameters.
-    (TypeError, None, lambda xp, a, far: xp.sum(a, where=a > 0)),
-    (TypeError, None, lambda xp, a, far: xp.exp(a, where=a > 0)),
-    (TypeError, None, lambda xp, a, far: xp.sort(a, kind="stable", stable=True)),
+    # What CuPy has not.
     (AttributeError, None, lambda xp, a, far: xp.concat([a], axis=0)),
     (AttributeError, None, lambda xp, a, far: xp.vecdot(a, a)),
     (AttributeError, None, lambda xp, a, far: a.mT),
@@ -171,8 +168,6 @@ def test_what_cupys_linear_algebra_does_not(cupy):
     a, indefinite = cupy.eye(3) * cupy.ones((2, 1, 1)), cupy.asarray([np.eye(2), -np.eye(2)])
     with pytest.raises(ValueError, match="must have"):
         cupy.linalg.solve(a, cupy.ones((3, 2)))  # no broadcasting
-    with pytest.raises(TypeError, match="float16"):
-        cupy.linalg.inv(a.astype("float16"))
     factors = cupy.linalg.cholesky(indefinite).get()  # not an error
     assert np.isfinite(factors[0]).all()
     assert np.isnan(factors[1]).all()

@@ -4,6 +4,7 @@ Where CuPy differs from NumPy, the box does as CuPy 13.4 and 14 do: what it hold
 are on the current device, nothing but scalars joins from the host, and every result is an array, if of no dimension.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ _DTYPES = "?bhilqBHILQefdFD"
 _SCALARS = {bool, int, float, complex, *(np.dtype(char).type for char in _DTYPES)}
 _QUIET = {"all": "ignore"}
 """A GPU does not tell of infinities and NaN."""
+table: dict[str, Any] = {}
+"""CuPy's functions by name, which `cupy._functions` sets."""
 
 
 def check_dtype(dtype: Any) -> None:
@@ -38,12 +41,8 @@ def box(host: Any, device: int | None = None) -> "ndarray":
 
 
 def boxed(result: Any) -> Any:
-    """`box` of what NumPy returns."""
-    if isinstance(result, (tuple, list)):
-        return (
-            type(result)(boxed(part) for part in result) if type(result) in (tuple, list) else tuple(map(boxed, result))
-        )
-    return box(result) if isinstance(result, (np.ndarray, np.generic)) else result
+    """`box` of what NumPy's elementwise functions return."""
+    return tuple(map(boxed, result)) if isinstance(result, tuple) else box(result)
 
 
 def operand(value: Any) -> Any:
@@ -69,17 +68,11 @@ class ufunc:
         self.__name__ = name
         self.nin, self.nout = self._numpy.nin, self._numpy.nout
 
-    def __call__(self, *args: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Any:
+    def __call__(self, *args: Any, out: Any = None, **options: Any) -> Any:
         if not self.nin <= len(args) <= self.nin + self.nout:
             raise TypeError(f"Wrong number of arguments for {self.__name__!r}: {len(args)}")
-        if len(args) > self.nin:
-            args, out = args[: self.nin], args[self.nin]
-        options: dict[str, Any] = {"casting": casting}
-        if dtype is not None:
-            options["dtype"] = dtype
+        args, out = args[: self.nin], args[self.nin] if len(args) > self.nin else out
         if out is not None:
-            if not isinstance(out, ndarray):
-                raise TypeError(f"Unsupported type {type(out)}")
             options["out"] = operand(out)
         with np.errstate(**_QUIET):
             result = self._numpy(*map(operand, args), **options)
@@ -119,10 +112,7 @@ class ndarray:
     dtype = property(lambda self: self._host.dtype)
     ndim = property(lambda self: self._host.ndim)
     size = property(lambda self: self._host.size)
-    itemsize = property(lambda self: self._host.itemsize)
     nbytes = property(lambda self: self._host.nbytes)
-    strides = property(lambda self: self._host.strides)
-    flags = property(lambda self: self._host.flags)
     device = property(lambda self: Device(self._device))
 
     def __len__(self) -> int:
@@ -175,12 +165,12 @@ class ndarray:
         raise BufferError("unsupported device requested.")  # there is no memory of a device to point at
 
     def __reduce__(self) -> Any:
-        return _functions.table["array"], (self.get(),)
+        return table["array"], (self.get(),)
 
     # ---- NumPy's functions of it are CuPy's --------------------------------------------------------------------------
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        ours = _functions.found(function.__name__)
+        ours = table.get(function.__name__)
         known = all(type(x) in _SCALARS or isinstance(x, (ndarray, np.ndarray)) for x in inputs)
         if method != "__call__" or ours is None or not known:
             return NotImplemented
@@ -191,7 +181,10 @@ class ndarray:
         return ours(*inputs, **options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        ours = _functions.found(function.__name__, function.__module__.partition(".")[2])
+        module = function.__module__.partition(".")[2]
+        ours = (
+            getattr(sys.modules[f"cupy.{module}"], function.__name__, None) if module else table.get(function.__name__)
+        )
         if ours is None or not all(issubclass(t, (ndarray, np.ndarray)) for t in types):
             return NotImplemented
         return ours(*args, **options)
@@ -244,35 +237,23 @@ class ndarray:
     def __deepcopy__(self, memo: Any) -> "ndarray":
         return box(self._host.copy(), self._device)
 
-    def fill(self, value: Any) -> None:
-        self[...] = value
-
-    def sort(self, axis: int = -1, kind: Any = None) -> None:
-        operand(self).sort(axis=axis, kind=kind)
-        launch()
-
     def reshape(self, *shape: Any, order: str = "C") -> "ndarray":
-        return _functions.table["reshape"](self, shape[0] if len(shape) == 1 else shape, order)
+        return table["reshape"](self, shape[0] if len(shape) == 1 else shape, order)
 
     def transpose(self, *axes: Any) -> "ndarray":
-        return _functions.table["transpose"](self, axes[0] if len(axes) == 1 else axes or None)
+        return table["transpose"](self, axes[0] if len(axes) == 1 else axes or None)
 
     def flatten(self, order: str = "C") -> "ndarray":
         return box(operand(self).flatten(order))
 
-    def view(self) -> "ndarray":
-        return box(self._host.view(), self._device)
-
     # ---- comparisons with nothing ------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Any:
-        known = _functions.table
+        known = table
         return known["zeros"](self.shape, bool) if other is None else known["equal"](self, other)
 
     def __ne__(self, other: object) -> Any:
-        return (
-            _functions.table["ones"](self.shape, bool) if other is None else _functions.table["not_equal"](self, other)
-        )
+        return table["ones"](self.shape, bool) if other is None else table["not_equal"](self, other)
 
 
 def _key(key: Any, shape: tuple[int, ...]) -> tuple[tuple, list[np.ndarray]]:
@@ -342,15 +323,15 @@ _PROPERTIES = {"real": "real", "imag": "imag", "T": "transpose"}
 
 
 def _forward(name: str) -> Any:
-    return lambda self, *args, **options: _functions.table[name](self, *args, **options)
+    return lambda self, *args, **options: table[name](self, *args, **options)
 
 
 def _backward(name: str) -> Any:
-    return lambda self, other: _functions.table[name](other, self)
+    return lambda self, other: table[name](other, self)
 
 
 def _in_place(name: str) -> Any:
-    return lambda self, other: _functions.table[name](self, other, self)
+    return lambda self, other: table[name](self, other, self)
 
 
 for _short, _name in _OPERATORS.items():
@@ -364,5 +345,3 @@ for _name in _METHODS.split():
     setattr(ndarray, _name, _forward(_name))
 for _short, _name in _PROPERTIES.items():
     setattr(ndarray, _short, property(_forward(_name)))
-
-from cupy import _functions
