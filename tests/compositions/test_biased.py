@@ -60,10 +60,7 @@ def repellent(base):
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "make",
-    [
-        lambda base: xps.ParallelTempering(base, BETAS),
-        lambda base: xps.HiSS(base, 1.0, 1, 2),
-    ],
+    [lambda base: xps.ParallelTempering(base, BETAS), lambda base: xps.HiSS(base, 1.0, 1, 2)],
     ids=["ParallelTempering", "HiSS"],
 )
 def test_a_tilt_inside_gives_neither_distribution(make):
