@@ -1,20 +1,11 @@
-"""Random cases of the public surface: several arguments at once, spaces, models, whole runs, and command lines.
+"""Random cases of the public surface, spaces, models and whole runs: each ends fine, or with one of our errors."""
 
-Each ends fine, or with one of our errors. ``python -m tests.fuzz.random_calls --library numpy --cases 100000`` counts
-how they end, and prints those that end in another way.
-"""
-
-import argparse
 import contextlib
-import io
 import json
-import signal
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +14,12 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import xpsample as xps
-from tests.conftest import Library, open_library, x64
+from tests.conftest import Library
 from tests.fuzz import uses
-from tests.fuzz.calls import calls
 from tests.fuzz.outcomes import outcome
-from tests.fuzz.values import VALUES
-from xpsample import cli
 from xpsample.core import tree
 from xpsample.core.errors import XpsampleError
 from xpsample.core.registry import to_host
-from xpsample.experiments import EXPERIMENTS
-
-IMPATIENCE = 0.3
-"""Seconds until a command is stopped by Ctrl-C, if it is one that takes long."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +39,6 @@ def check(condition: Any, what: str) -> None:
     """Raise where a result is wrong."""
     if not condition:
         raise WrongResult(what)
-
-
-# ---- several arguments -----------------------------------------------------------------------------------------------
-
-
-def _arguments(library: Library, folder: str) -> st.SearchStrategy[Case]:
-    every = calls(folder)
-
-    @st.composite
-    def case(draw: st.DrawFn) -> Case:
-        call = draw(st.sampled_from(every))
-        names = draw(st.lists(st.sampled_from(sorted(call.arguments)), min_size=1, max_size=3, unique=True))
-        values = {}
-        for name in names:
-            fine = [value for value in VALUES if value.tag in call.arguments[name].fine]
-            values[name] = draw(st.sampled_from(fine if fine and draw(st.booleans()) else VALUES))
-        meaning = all(value.tag in call.arguments[name].fine for name, value in values.items())
-
-        def run() -> Any:
-            good = {name: argument.good(library) for name, argument in call.arguments.items()}
-            given = {name: value.make(library, good[name]) for name, value in values.items()}
-            return call.then(call.make(**good | given), library)
-
-        shown = ", ".join(f"{name}={value.name}" for name, value in values.items())
-        return Case(f"{call.name}({shown})", run, meaning)
-
-    return case()
 
 
 # ---- spaces and models -----------------------------------------------------------------------------------------------
@@ -323,55 +280,9 @@ def _equal(a: Any, b: Any) -> bool:
     )
 
 
-# ---- command lines ---------------------------------------------------------------------------------------------------
-
-OPTIONS = ["--quick", "--paper", "--json", "--markdown", "--help", "-h", "--version", "--", "-", "--seed", "--out"]
-OPTIONS += ["--backend", "--kernel", "--target", "--chains", "--seeds", "--sampler", "--samples", "--steps", "--cities"]
-OPTIONS += ["--contexts", "--bandit", "--rho", "--seed=1", "--backend=numpy", "--quick=1", "--qui"]
-WORDS = ["list", "run", "citation", "conformance", "completion", "bash", "fish", "numpy", "array_api_strict", "nobody"]
-WORDS += ["mala", "hmc", "srmc", "SRMC", "math:pi", "no.module:X", "xpsample:RWM", "os:", ":", "0", "1", "-1", "1e9"]
-WORDS += ["2.5", "nan", "", " ", "é", "\N{SNOWMAN}", "x" * 300, "out", "a file", "a file/in it", "\x07", "%s", "{}"]
-
-
-def _a_command(library: Library, folder: str) -> st.SearchStrategy[Case]:
-    names = sorted(EXPERIMENTS)
-    (Path(folder) / "a file").write_text("not a folder")
-    some = st.lists(st.one_of(st.sampled_from(OPTIONS), st.sampled_from(WORDS)), max_size=5)
-    conformance = st.just(["conformance", "--quick", "--backend", "numpy"])
-    experiment = st.sampled_from(names).map(lambda name: ["run", name, "--quick", "--backend", "numpy", "--out", "out"])
-    start = st.one_of(st.just([]), st.sampled_from([[word] for word in WORDS[:5]]), experiment, conformance)
-
-    def ended(argv: list[str]) -> None:
-        out, err = io.StringIO(), io.StringIO()
-
-        def ctrl_c(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        # A timer of its own: the outcome's limit is of real time.
-        before = signal.signal(signal.SIGVTALRM, ctrl_c)
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.chdir(folder):
-            try:
-                signal.setitimer(signal.ITIMER_VIRTUAL, IMPATIENCE, 3.0)  # again, where an import has lost it
-                code: Any = cli.main(argv)
-            except SystemExit as stop:
-                code = stop.code
-            finally:
-                signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-                signal.signal(signal.SIGVTALRM, before)
-        check(code in (0, 1, 2, 130), f"exit code {code}")
-        # Ctrl-C within a callback of the interpreter's is told by the interpreter, and lost.
-        check("Traceback" not in err.getvalue() or "Exception ignored" in err.getvalue(), err.getvalue())
-        check(code == 0 or (out.getvalue() + err.getvalue()).strip(), f"exit code {code} without a word")
-
-    def case(argv: list[str]) -> Case:
-        return Case(f"xpsample {argv}", partial(ended, argv))
-
-    return st.builds(lambda a, b: case([*a, *b]), start, some)
-
-
 # ---- the survey ------------------------------------------------------------------------------------------------------
 
-KINDS = {"arguments": _arguments, "space": _a_space, "model": _a_model, "run": _a_run, "command": _a_command}
+KINDS = {"space": _a_space, "model": _a_model, "run": _a_run}
 
 
 def survey(library: Library, folder: Path, kind: str, cases: int, number: int) -> tuple[Counter, list[str]]:
@@ -390,23 +301,3 @@ def survey(library: Library, folder: Path, kind: str, cases: int, number: int) -
 
     count()
     return found, wrong
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Print how the cases end."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--library", choices=("numpy", "torch", "jax"), default="numpy")
-    parser.add_argument("--cases", type=int, default=1000, help="of each kind (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], help="which kinds (default: all)")
-    args = parser.parse_args(arguments)
-    with x64(args.library, "float64"), tempfile.TemporaryDirectory() as work, contextlib.chdir(work):
-        library = open_library(args.library, "float64")
-        for kind in args.kinds or KINDS:
-            found, wrong = survey(library, Path(work), kind, args.cases, args.seed)
-            print("\n".join(wrong), file=sys.stderr)
-            print(json.dumps({"library": args.library, "kind": kind, "calls": found.total(), **found}), flush=True)
-
-
-if __name__ == "__main__":
-    main()

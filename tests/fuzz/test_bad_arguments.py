@@ -31,7 +31,7 @@ def outcome_of(call: Call, argument: str, value: Value, library: Library) -> tup
     def run() -> Any:
         return call.then(call.make(**good | {argument: bad}), library)
 
-    return outcome(run, argument, value.tag in call.arguments[argument].fine)
+    return outcome(run, argument, call.arguments[argument].takes(value.tag))
 
 
 def survey(library: Library, folder: Path, every: int) -> tuple[Counter, list[str]]:

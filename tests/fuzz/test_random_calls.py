@@ -16,7 +16,7 @@ def check(name, kind, cases, folder, monkeypatch):
 
 
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "command"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_few(kind, tmp_path, monkeypatch):
     check("numpy", kind, 60, tmp_path, monkeypatch)
 
@@ -25,9 +25,7 @@ def test_a_few(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
 def test_many(name, kind, tmp_path, monkeypatch, request):
-    """As many as ``--fuzz`` says, or 200 for a release, else 50; a tenth on JAX, which compiles, and of commands."""
-    if kind == "command" and name != "numpy":
-        pytest.skip("a command knows no library")
+    """As many as ``--fuzz`` says, or 200 for a release, else 50; a tenth on JAX, which compiles."""
     options = request.config.option
-    cases = (options.fuzz or (200 if options.release else 50)) // (10 if name == "jax" or kind == "command" else 1)
+    cases = (options.fuzz or (200 if options.release else 50)) // (10 if name == "jax" else 1)
     check(name, kind, cases, tmp_path, monkeypatch)

@@ -14,49 +14,46 @@ from tests.conftest import Library
 from xpsample import score_mh, sosmc, srmc
 from xpsample.sosmc import LangevinMove, Multinomial, RowBatches, SingleChain
 
-NUMBER = {"one", "float one", "whole", "share", "above"}
-PER_CHAIN = NUMBER | {"huge", "number", "chains", "integers", "integer"}
-POSITIVE = NUMBER | {"huge"}
-ZERO = {"zero", "float zero", "zeros"}
-SHARE = {"share", "number", "chains"}
-UP_TO_ONE = {"share", "one", "float one"}
-BELOW_ONE = {"share", "zero", "float zero"}
-COUNT = {"one", "whole"}
-MATRIX = NUMBER | {"none", "vector", "matrix", "huge"}
-VECTOR = NUMBER | {"none", "vector", "huge", "negative"} | ZERO
-LADDER = {"numbers", "whole numbers", "chains", "chains32", "vector", "triple", "integers", "foreign", "narrow", "wide"}
-FLAG = {"flag"}
-FUNCTION = {"callable"}
-SAMPLE = {"positions", "matrix", "square", "rectangle"}
-DRAWS = {"positions", "vector", "triple", "chains", "matrix", "square", "rectangle", "zeros", "negatives"}
-EVERY_ARRAY = (
-    DRAWS
-    | NUMBER
-    | {
-        "number",
-        "chains32",
-        "deep",
-        "foreign",
-        "empty",
-        "integers",
-        "integer",
-        "masked",
-        "narrow",
-        "wide",
-        "text",
-        "flag",
-        "odd array",
-    }
-)
-NONE: set[str] = set()
+GROUPS = {
+    "NUMBER": "one, float one, whole, share, above",
+    "PER_CHAIN": "NUMBER, huge, number, chains, integers, integer",
+    "POSITIVE": "NUMBER, huge",
+    "ZERO": "zero, float zero, zeros",
+    "SHARE": "share, number, chains",
+    "UP_TO_ONE": "share, one, float one",
+    "BELOW_ONE": "share, zero, float zero",
+    "COUNT": "one, whole",
+    "MATRIX": "NUMBER, none, vector, matrix, huge",
+    "VECTOR": "NUMBER, none, vector, huge, negative, ZERO",
+    "LADDER": "numbers, whole numbers, chains, chains32, vector, triple, integers, foreign, narrow, wide",
+    "FLAG": "flag",
+    "FUNCTION": "callable",
+    "SAMPLE": "positions, matrix, square, rectangle",
+    "DRAWS": "positions, vector, triple, chains, matrix, square, rectangle, zeros, negatives",
+    "EVERY_ARRAY": "DRAWS, NUMBER, number, chains32, deep, foreign, empty, integers, integer, masked, narrow, wide, "
+    "text, flag, odd array",
+}
+"""Tags of values that arguments of a kind take, for which an argument names the kind."""
+
+
+def tags(names: str) -> set[str]:
+    """The tags of a list of tags and kinds."""
+    found: set[str] = set()
+    for name in filter(None, names.split(", ")):
+        found |= tags(GROUPS[name]) if name in GROUPS else {name}
+    return found
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A good argument, by the library of the call, and the tags of other values that it may take."""
+    """A good argument, by the library of the call, and the tags or kinds of other values that it may take."""
 
     good: Callable[[Library], Any]
-    fine: set[str]
+    fine: str
+
+    def takes(self, tag: str) -> bool:
+        """Return whether values with a tag have a meaning."""
+        return tag in tags(self.fine)
 
 
 @dataclass(frozen=True)
@@ -85,28 +82,28 @@ def call(
     /,
     *,
     called: str = "",
-    **arguments: Argument | set[str],
+    **arguments: Argument | str,
 ) -> Call:
     """A call of a function with all parameters of its signature, under its name or another one.
 
-    An argument that is not given is that of its name in `BY_NAME`. A set has tags that a parameter takes besides its
+    An argument that is not given is that of its name in `BY_NAME`. A text has tags that a parameter takes besides its
     default, which is the good value. A parameter without either takes no other value than its default and, if that is
     None or a bool, those of its kind.
     """
     parameters = inspect.signature(make).parameters.values()
     named = {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD and not p.name.startswith("_")}
-    every = {name: arguments.get(name, BY_NAME.get(name, NONE)) for name in named.keys() - TREES} | arguments
+    every = {name: arguments.get(name, BY_NAME.get(name, "")) for name in named.keys() - TREES} | arguments
     made = {
-        name: found if isinstance(found, Argument) else arg(named[name], found | _tags_of(named[name]))
+        name: found if isinstance(found, Argument) else arg(named[name], f"{found}, {_tags_of(named[name])}")
         for name, found in every.items()
     }
     return Call(called or make.__name__, make, made, then)
 
 
-def _tags_of(default: Any) -> set[str]:
+def _tags_of(default: Any) -> str:
     """The tags of values like a default."""
     assert default is not inspect.Parameter.empty, "a parameter without a default needs a good argument"
-    return {"none"} if default is None else {"flag"} if isinstance(default, bool) else NONE
+    return "none" if default is None else "flag" if isinstance(default, bool) else ""
 
 
 # ---- targets and positions -------------------------------------------------------------------------------------------
@@ -286,12 +283,12 @@ def as_move(move: Any, library: Library) -> Any:
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def arg(good: Any, fine: set[str]) -> Argument:
+def arg(good: Any, fine: str) -> Argument:
     """An argument whose good value is the same for all libraries."""
     return Argument(lambda library: good, fine)
 
 
-def array(good: Any, fine: set[str]) -> Argument:
+def array(good: Any, fine: str) -> Argument:
     """An argument whose good value is an array."""
     return Argument(lambda library: library.array(np.asarray(good)), fine)
 
@@ -337,53 +334,53 @@ def as_balance(proposal: Any, library: Library) -> Any:
     return score_mh.fit(loss, parameters, real(library), epochs=1, seed=0, progress=False)
 
 
-STEP_SIZE = arg(0.5, PER_CHAIN | {"none"})
-COVARIANCE = arg(None, MATRIX)
-MEAN = arg(None, VECTOR)
-RWM = arg(xps.RWM(0.5), {"kernel"})
-TARGET = arg(gaussian(), {"target"})
-X0 = Argument(real, DRAWS | {"chains32", "deep", "foreign"})
+STEP_SIZE = arg(0.5, "PER_CHAIN, none")
+COVARIANCE = arg(None, "MATRIX")
+MEAN = arg(None, "VECTOR")
+RWM = arg(xps.RWM(0.5), "kernel")
+TARGET = arg(gaussian(), "target")
+X0 = Argument(real, "DRAWS, chains32, deep, foreign")
 TREES = {"data", "parameters", "score_parameters"}
 """Names of parameters that are a tree of anything, in calls that do not give them."""
 
-BY_NAME: dict[str, Argument | set[str]] = {
-    "bandwidth": arg(1.0, PER_CHAIN),
+BY_NAME: dict[str, Argument | str] = {
+    "bandwidth": arg(1.0, "PER_CHAIN"),
     "base": RWM,
-    "betas": arg((0.0, 0.5, 1.0), {"numbers"}),
+    "betas": arg((0.0, 0.5, 1.0), "numbers"),
     "covariance": COVARIANCE,
-    "decay": arg(0.9, BELOW_ONE),
-    "every": arg(1, COUNT),
+    "decay": arg(0.9, "BELOW_ONE"),
+    "every": arg(1, "COUNT"),
     "friction": STEP_SIZE,
-    "initial_log_normalizer": NUMBER | {"huge", "negative", "zero", "float zero"},
-    "iterations": arg(2, COUNT),
+    "initial_log_normalizer": "NUMBER, huge, negative, zero, float zero",
+    "iterations": arg(2, "COUNT"),
     "kernel": RWM,
-    "learning_rate": arg(0.1, POSITIVE),
+    "learning_rate": arg(0.1, "POSITIVE"),
     "length": STEP_SIZE,
     "mass": COVARIANCE,
     "mean": MEAN,
-    "moves": arg(1, COUNT),
-    "name": arg("made", {"text"}),
-    "network": arg(score_mh.score_network, FUNCTION),
-    "optimizer": arg(sosmc.SGD(0.1), NONE),
+    "moves": arg(1, "COUNT"),
+    "name": arg("made", "text"),
+    "network": arg(score_mh.score_network, "FUNCTION"),
+    "optimizer": arg(sosmc.SGD(0.1), ""),
     "preconditioner": COVARIANCE,
-    "resampling": arg(Multinomial(), NONE),
-    "reward": arg(density, FUNCTION),
-    "rungs": arg(3, {"whole"}),
+    "resampling": arg(Multinomial(), ""),
+    "reward": arg(density, "FUNCTION"),
+    "rungs": arg(3, "whole"),
     "scale": STEP_SIZE,
-    "schedule": arg(xps.PowerLaw(), {"schedule"}),
-    "seed": arg(0, {"one", "whole", "zero", "vast"}),
-    "shape": {"whole", "one", "whole numbers", "empty"},
-    "size": arg(2, COUNT),
-    "space": {"space"},
+    "schedule": arg(xps.PowerLaw(), "schedule"),
+    "seed": arg(0, "one, whole, zero, vast"),
+    "shape": "whole, one, whole numbers, empty",
+    "size": arg(2, "COUNT"),
+    "space": "space",
     "step_size": STEP_SIZE,
-    "steps": arg(2, COUNT),
+    "steps": arg(2, "COUNT"),
     "target": TARGET,
-    "threshold": arg(0.5, UP_TO_ONE | ZERO),
-    "timesteps": arg(3, {"whole"}),
+    "threshold": arg(0.5, "UP_TO_ONE, ZERO"),
+    "timesteps": arg(3, "whole"),
     "width": STEP_SIZE,
     "x": X0,
     "x0": X0,
 }
 """Arguments of parameters that mean the same in many signatures; a call gives those in which it differs."""
 
-ROWS = Argument(lambda library: RowBatches(real(library)), NONE)
+ROWS = Argument(lambda library: RowBatches(real(library)), "")
