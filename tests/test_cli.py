@@ -33,64 +33,43 @@ def test_help_and_version(capsys):
     assert "breast-cancer" in capsys.readouterr().out
 
 
-def test_module_can_be_run():
-    done = subprocess.run([sys.executable, "-m", "xpsample", "citation", "hmc"], capture_output=True, text=True)
-    assert done.returncode == 0 and "Duane" in done.stdout and not done.stderr
-
-
-def test_no_or_unknown_command(capsys):
-    assert exit_code() == 2
-    assert exit_code("dance") == 2
+def test_no_or_unknown_command_or_experiment(capsys):
+    assert exit_code() == exit_code("dance") == 2
     assert "dance" in capsys.readouterr().err
+    assert cli.main(["run", "breast-canser"]) == cli.main(["run", "zzz"]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean breast-cancer?" in error and "there are: breast-cancer" in error
 
 
-def test_list_shows_experiments_kernels_and_libraries(capsys, monkeypatch):
+def test_list_shows_experiments_kernels_and_libraries_in_groups(capsys, monkeypatch):
     monkeypatch.setattr(cli, "_devices", lambda name: "here" if name == "numpy" else "not looked at")
     assert cli.main(["list"]) == 0
     text = capsys.readouterr().out
     for name in (*EXPERIMENTS, "MALA", "SRMC", "cupy", "torch"):
         assert f"\n    {name} " in text
     assert "numpy             here" in text
-
-
-def test_list_for_programs(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
-    assert cli.main(["list", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {row["name"] for row in found["experiments"]} == set(EXPERIMENTS)
-    assert {"name": "numpy", "group": "", "about": "not looked at"} in found["libraries"]
-    assert next(row for row in found["kernels"] if row["name"] == "GWG")["group"] == "on discrete spaces"
-
-
-def test_list_is_grouped(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "_devices", lambda name: "not looked at")
-    assert cli.main(["list"]) == 0
     groups, title = {}, ""
-    for line in capsys.readouterr().out.splitlines():
+    for line in text.splitlines():
         if line.startswith("    "):
             groups[title].add(line.split()[0])
-        elif line.startswith("  "):
-            groups[title := line.strip()] = set()
-        elif line:
-            title = line
+        elif line.strip():
+            title = line.strip()
             groups.setdefault(title, set())
     for title, name in (("SRMC: score-repellent Monte Carlo", "srmc-mse"), ("without a paper", "breast-cancer")):
         assert name in groups[title]
     assert all(name.startswith("hiss-") for name in groups["HiSS: hyperbolic secant-squared Gibbs sampling"])
     assert groups["of the papers"] == {"HiSS", "SOSMC", "SRLD", "SRMC"}
     assert {"GWG", "TwoOpt"} < groups["on discrete spaces"] and "SVGD" in groups["of particles"]
+    assert cli.main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["name"] for row in found["experiments"]} == set(EXPERIMENTS)
+    assert {"name": "numpy", "group": "", "about": "here"} in found["libraries"]
+    assert next(row for row in found["kernels"] if row["name"] == "GWG")["group"] == "on discrete spaces"
 
 
 def test_devices_of_libraries():
     assert cli._devices("numpy") == "cpu (float32, float64)"
     assert cli._devices("a_library_that_is_not_there") == "not installed"
-
-
-def test_run_unknown_experiment(capsys):
-    assert cli.main(["run", "breast-canser"]) == 2
-    assert "did you mean breast-cancer?" in capsys.readouterr().err
-    assert cli.main(["run", "zzz"]) == 2
-    assert "there are: breast-cancer" in capsys.readouterr().err
 
 
 def test_experiment_options_and_errors(capsys, monkeypatch):
@@ -211,6 +190,8 @@ def test_conformance_is_delegated(monkeypatch):
 
 
 def test_citation(capsys):
+    done = subprocess.run([sys.executable, "-m", "xpsample", "citation", "hmc"], capture_output=True, text=True)
+    assert done.returncode == 0 and "Duane" in done.stdout and not done.stderr
     assert cli.main(["citation", "SRMC(HMC)"]) == 0
     assert "Score-Repellent" in capsys.readouterr().out
     assert cli.main(["citation"]) == 0

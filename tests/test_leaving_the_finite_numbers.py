@@ -7,9 +7,7 @@ import pytest
 
 import xpsample as xps
 from tests.bad_input_support import gaussian, log_density, run
-from xpsample.core.errors import (
-    DivergenceWarning,
-)
+from xpsample.core.errors import DivergenceWarning
 from xpsample.kernels import HMC, MALA, MAMS, PCN, RWM, SGNHT, ULA, IndependentMH, UnderdampedLangevin, metropolis
 
 # The cause, told before the divergences that the tests are about.

@@ -125,32 +125,12 @@ def test_what_makes_the_host_wait_is_noted_and_can_be_forbidden(cupy, ask):
     ask(x)
 
 
-def test_what_does_not_wait(cupy, a):
-    with cupy.lookalike.no_waits():
-        rows = list(a)  # views
-        a[a > 2] = 0.0
-        a[[0, 1]] += cupy.asarray(np.ones((2, 3)))  # to the device
-        (a == rows[0]).all(), a.sum(), a.argmax(), a.dtype, a.shape, len(a), a.device, a is None, a[0] is a[0]
-        cupy.where(a > 0, a, 0.0), a.T @ a, cupy.linalg.cholesky(cupy.eye(2)), cupy.sort(a)
-    assert not cupy.lookalike.waits
-
-
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
 
 def test_results_of_no_dimension_are_arrays(cupy, a):
     for result in (a.sum(), a[0, 0], cupy.exp(a[0, 0]), a.max(), -a[1, 1], cupy.vdot(a, a), cupy.float32(1) + a[0, 0]):
-        assert isinstance(result, cupy.ndarray)
-        assert result.shape == ()
-
-
-def test_promotion_does_not_look_at_values(cupy):
-    x = cupy.ones(3, dtype=cupy.float32)
-    assert (x * 2.5).dtype == (2.5 * x).dtype == (x / 3).dtype == cupy.maximum(x, 0.0).dtype == "float32"
-    assert cupy.where(x > 0, x, 0.0).dtype == "float32"
-    assert (x * np.float32(2.5)).dtype == "float32"
-    assert (x * np.float64(2.5)).dtype == "float64"
-    assert (x * cupy.asarray(2.5)).dtype == "float64"
+        assert isinstance(result, cupy.ndarray) and result.shape == ()
 
 
 def test_indices_past_the_end_wrap_around(cupy):
@@ -171,10 +151,6 @@ def test_what_cupys_linear_algebra_does_not(cupy):
     factors = cupy.linalg.cholesky(indefinite).get()  # not an error
     assert np.isfinite(factors[0]).all()
     assert np.isnan(factors[1]).all()
-
-
-def test_memory_that_was_never_written_shows(cupy):
-    assert np.isnan(cupy.empty(2).get()).all()
 
 
 # ---- devices and streams ---------------------------------------------------------------------------------------------

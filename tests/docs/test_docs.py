@@ -1,6 +1,5 @@
 """The docs say what the code does: every Python block is run, and the site builds without a warning."""
 
-import ast
 import importlib
 import itertools
 import json
@@ -49,17 +48,12 @@ SEARCHED = {
     "black box": ["black-boxes"],
     "bounds": ["spaces"],
     "checkpoint": ["runs"],
-    "constraints": ["spaces"],
     "custom gradient": ["gradients"],
-    "divergences": ["diagnosis"],
     "effective sample size": ["diagnosis", "glossary"],
     "GPU": ["backends"],
     "hierarchical model": ["models"],
     "initial values": ["starts"],
     "install": ["start"],
-    "label switching": ["diagnosis"],
-    "Laplace": ["starts"],
-    "likelihood": ["models"],
     "LOO": ["predictions"],
     "max_treedepth": ["algorithms/nuts"],
     "minibatch": ["targets"],
@@ -67,22 +61,9 @@ SEARCHED = {
     "NaN": ["troubleshooting"],
     "neural network": ["networks"],
     "non-centered": ["gallery/eight-schools"],
-    "numerical gradient": ["gradients"],
-    "NUTS": ["algorithms/nuts"],
-    "ODE": ["black-boxes"],
     "parallel": ["scale"],
-    "posterior predictive": ["predictions"],
-    "prior": ["models"],
-    "progress bar": ["runs"],
     "PyMC": ["elsewhere", "coming-from"],
-    "R-hat": ["diagnosis", "glossary"],
     "score matching": ["algorithms/score-mh"],
-    "seed": ["start"],
-    "simulator": ["black-boxes"],
-    "slow likelihood": ["black-boxes"],
-    "step size": ["warm-up", "start"],
-    "target_accept": ["warm-up"],
-    "WAIC": ["predictions"],
 }
 """What users look for, and the pages of which one should stand first in what the search of the site finds."""
 
@@ -185,17 +166,9 @@ def test_no_line_of_a_sentence_becomes_an_item_of_a_list() -> None:
             if sentence and item.match(line):
                 wrong.append(f"{page}: {before} / {line}")
     assert not wrong, "\n".join(wrong)
-
-
-def test_definitions_of_the_glossary_are_indented_alike() -> None:
-    """Sphinx cuts the indentation of a definition's first line from all its lines, and letters with it."""
+    # Sphinx cuts the indentation of a definition's first line from all its lines, and letters with it.
     lines = (DOCS / "glossary.md").read_text().splitlines()
     assert not [line for line in lines if line.startswith(" ") and not re.match(r" {4}\S", line)]
-
-
-def test_the_readme_shows_ten_lines_of_use() -> None:
-    (_, code), *_ = blocks(ROOT / "README.md", "python")
-    assert len([line for line in code.splitlines() if line.strip()]) <= 10
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
@@ -219,27 +192,15 @@ def custom_kernel() -> Any:
     return namespace["Barker"]
 
 
-def test_the_readme_can_be_edited_and_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_shows_ten_lines_that_can_be_edited_and_run_again(tmp_path: Path, monkeypatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     ((_, code),) = blocks(ROOT / "README.md", "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
     edited = code.replace("1.0, 4.0", "1.0, 9.0").replace(", 1000, seed=1", ", 500, seed=2").replace("MALA", "ULA")
-    assert len(edited.splitlines()) == len(code.splitlines()) and edited != code
+    assert edited != code
     for version in (code, edited):
         exec(version, {})
-
-
-def test_the_custom_kernel_has_at_most_25_lines() -> None:
-    (_, code), *_ = blocks(CUSTOM_KERNEL, "python")
-    tree = ast.parse(code)
-    docstrings = {
-        line
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and ast.get_docstring(node)
-        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
-    }
-    lines = [i for i, line in enumerate(code.splitlines(), 1) if line.split("#")[0].strip() and i not in docstrings]
-    assert len(lines) <= 25
 
 
 def test_the_custom_kernel_samples_a_gaussian(library) -> None:

@@ -5,16 +5,8 @@ import pytest
 
 from xpsample import ULA, Portable, sample
 from xpsample.core import tree
+from xpsample.experiments import mnist_ebm
 from xpsample.experiments.data import load_dataset
-from xpsample.experiments.mnist_ebm import (
-    Layer,
-    Parameters,
-    fold,
-    load_parameters,
-    mnist_ebm,
-    negative_energy,
-    negative_energy_and_score,
-)
 
 REQUIRES = ULA(1.0).requires
 
@@ -25,10 +17,10 @@ def random_parameters(seed=0):
 
     def layer(*shape):
         fan_in = np.prod(shape[1:])
-        return Layer(rng.standard_normal(shape) * 2 / np.sqrt(fan_in), rng.standard_normal(shape[0]))
+        return mnist_ebm.Layer(rng.standard_normal(shape) * 2 / np.sqrt(fan_in), rng.standard_normal(shape[0]))
 
     shapes = (16, 1, 5, 5), (32, 16, 3, 3), (64, 32, 3, 3), (64, 64, 3, 3)
-    return Parameters(tuple(layer(*s) for s in shapes), (layer(64, 256), layer(1, 64)))
+    return mnist_ebm.Parameters(tuple(layer(*s) for s in shapes), (layer(64, 256), layer(1, 64)))
 
 
 def by_torch(x, parameters):
@@ -50,12 +42,12 @@ def test_the_stored_values_of_the_pretrained_model(typed_library, data_folder):
     stored = load_dataset("mnist_ebm_uvadlc")
     x = (2.0 * load_dataset("mnist_small")["test_images"][:8] / 255.0 - 1.0).reshape(8, 784)
     images = typed_library.array(x)
-    point = mnist_ebm().prepare(images, REQUIRES).evaluate(images)
+    point = mnist_ebm.mnist_ebm().prepare(images, REQUIRES).evaluate(images)
     single = typed_library.dtype == "float32"
-    value, parameters = typed_library.host(point.score), tree.map(typed_library.array, load_parameters())
+    value, parameters = typed_library.host(point.score), tree.map(typed_library.array, mnist_ebm.load_parameters())
     # The largest gradient component is 0.01; check_grad is rounded to float32.
     np.testing.assert_allclose(value, stored["check_grad"].reshape(8, 784), atol=1e-7 if single else 1e-9)
-    density = typed_library.host(typed_library.compiled(negative_energy)(images, parameters))
+    density = typed_library.host(typed_library.compiled(mnist_ebm.negative_energy)(images, parameters))
     np.testing.assert_allclose(density, stored["check_output"], atol=1e-5 if single else 1e-12)
     assert point.score.dtype == images.dtype
 
@@ -65,10 +57,10 @@ def test_other_weights_give_what_torchs_layers_give(library):
     parameters = random_parameters()
     value, gradient = by_torch(x, parameters)
     there = tree.map(library.array, parameters)
-    found, score = library.compiled(negative_energy_and_score)(library.array(x), there)
+    found, score = library.compiled(mnist_ebm.negative_energy_and_score)(library.array(x), there)
     np.testing.assert_allclose(library.host(found), value, rtol=1e-10)
     np.testing.assert_allclose(library.host(score), gradient, rtol=1e-8, atol=1e-10)
-    alone = library.compiled(negative_energy)(library.array(x), there)
+    alone = library.compiled(mnist_ebm.negative_energy)(library.array(x), there)
     np.testing.assert_allclose(library.host(alone), library.host(found), rtol=1e-14)
 
 
@@ -76,17 +68,17 @@ def test_the_librarys_own_gradients_agree_in_the_image_and_in_the_parameters(dif
     x, parameters = np.random.default_rng(2).uniform(-1, 1, (8, 784)), random_parameters()
     there = tree.map(differentiating.array, parameters)
     autodiff = differentiating.backend.autodiff
-    _, score = differentiating.compiled(negative_energy_and_score)(differentiating.array(x), there)
-    _, native = autodiff.value_and_grad(negative_energy)(differentiating.array(x), there)
+    _, score = differentiating.compiled(mnist_ebm.negative_energy_and_score)(differentiating.array(x), there)
+    _, native = autodiff.value_and_grad(mnist_ebm.negative_energy)(differentiating.array(x), there)
     np.testing.assert_allclose(differentiating.host(native), differentiating.host(score), rtol=1e-8, atol=1e-10)
 
     def total(p, images):
-        return differentiating.xp.sum(negative_energy(images, p))
+        return differentiating.xp.sum(mnist_ebm.negative_energy(images, p))
 
     _, gradient = autodiff.value_and_grad(total)(there, differentiating.array(x))
     direction, h = random_parameters(seed=3), 1e-5
     ahead, behind = (tree.map(lambda p, d, s=s: p + s * h * d, parameters, direction) for s in (1, -1))
-    slope = np.sum(negative_energy(x, ahead) - negative_energy(x, behind)) / (2 * h)
+    slope = np.sum(mnist_ebm.negative_energy(x, ahead) - mnist_ebm.negative_energy(x, behind)) / (2 * h)
     pairs = zip(tree.leaves(gradient), tree.leaves(direction), strict=True)
     assert sum(np.sum(differentiating.host(g) * d) for g, d in pairs) == pytest.approx(slope, rel=1e-6)
 
@@ -94,10 +86,10 @@ def test_the_librarys_own_gradients_agree_in_the_image_and_in_the_parameters(dif
 def test_the_target_is_continued_by_mirror_images(library):
     x = np.array([-0.9, -0.2, 0.0, 0.4, 1.0])
     for u in (x, 2 - x, -2 - x, x + 4, x - 4, 6 - x):
-        np.testing.assert_allclose(library.host(fold(library.array(u))), x, atol=1e-12)
+        np.testing.assert_allclose(library.host(mnist_ebm.fold(library.array(u))), x, atol=1e-12)
     rng, parameters = np.random.default_rng(5), random_parameters()
     x, v = rng.uniform(-0.9, 0.9, (4, 784)), rng.standard_normal((4, 784))
-    bound = mnist_ebm(parameters).prepare(x, REQUIRES)
+    bound = mnist_ebm.mnist_ebm(parameters).prepare(x, REQUIRES)
     mirrored = rng.random((4, 784)) < 0.5
     u = np.where(mirrored, 2.0 - x, x + 4.0)
     np.testing.assert_allclose(bound.score(u), np.where(mirrored, -1, 1) * bound.score(x), rtol=1e-9, atol=1e-10)
@@ -108,11 +100,11 @@ def test_the_target_is_continued_by_mirror_images(library):
 
 def test_beyond_the_cube_the_density_has_no_finite_integral(data_folder):
     """f grows in proportion to the radius along digits, and on a cone of directions about them."""
-    parameters = load_parameters()
+    parameters = mnist_ebm.load_parameters()
     rng = np.random.default_rng(6)
     digits = 2.0 * load_dataset("mnist_small")["test_images"][:50].reshape(50, 784) / 255.0 - 1.0
     cone = digits + 0.02 * rng.standard_normal(digits.shape)
-    values = [negative_energy(r * cone, parameters) for r in (100.0, 1000.0)]
+    values = [mnist_ebm.negative_energy(r * cone, parameters) for r in (100.0, 1000.0)]
     assert np.all(values[0] > 5) and np.all(values[1] > 9 * values[0])
 
 
@@ -120,6 +112,6 @@ def test_a_chain_is_the_same_on_every_library(library):
     parameters, u = random_parameters(), np.random.default_rng(7).uniform(-1, 1, (8, 784))
 
     def draws(array):
-        return sample(mnist_ebm(parameters), ULA(1e-4), array(u), 10, seed=Portable(0), progress=False).draws
+        return sample(mnist_ebm.mnist_ebm(parameters), ULA(1e-4), array(u), 10, seed=Portable(0), progress=False).draws
 
     np.testing.assert_allclose(library.host(draws(library.array)), draws(np.asarray), rtol=1e-9, atol=1e-9)

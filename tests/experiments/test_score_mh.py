@@ -1,16 +1,14 @@
 """Score-MH: quick runs on toys, weights and GEV, and their targets."""
 
 from argparse import Namespace
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.experiments.quick_runs import LIBRARY
-from xpsample import RWM, SRMC, ULA, Exact, sample
+from xpsample import SRMC, ULA, Exact
 from xpsample.core import tree
 from xpsample.core.devices import device_dtypes
-from xpsample.core.errors import DivergenceWarning
 from xpsample.core.registry import to_host
 from xpsample.experiments.runner import Run, float32
 from xpsample.experiments.score_mh.gev import BOUND, bounded
@@ -282,26 +280,3 @@ def test_nothing_is_outside_of_the_support(library):
     np.testing.assert_array_equal(library.host(point.log_density), -np.inf)
     assert np.all(np.isnan(library.host(point.score)))
     assert np.all(np.isfinite(library.host(target.evaluate(library.array(inside)).score)))
-
-
-@pytest.mark.filterwarnings("ignore::xpsample.core.errors.DivergenceWarning")
-def test_metropolis_keeps_to_the_support_and_has_the_right_quantiles():
-    """Shares below five quantiles, within 5 standard errors over 400 chains: wrong alarm below 1 in 10^4 runs."""
-    shapes = np.array([-0.5, 0.5])[:, None]
-    x0 = gev_quantile(np.random.default_rng(0).random((2, 400)), shapes)[..., None]
-    for kernel in (RWM(1.5), MALA(0.3)):
-        draws = sample(gev(shapes), kernel, x0, 400, seed=1).draws[..., 0]
-        assert np.all(1 + shapes * draws > 0)
-        for p in (0.05, 0.25, 0.5, 0.75, 0.95):
-            shares = np.mean(draws < gev_quantile(p, shapes), axis=0)
-            error = np.std(shares, axis=1) / 20
-            assert np.all(np.abs(np.mean(shares, axis=1) - p) < 5 * error), (kernel, p)
-
-
-def test_ula_is_frozen_where_it_leaves_the_support():
-    shape, x0 = -0.5, np.full((50, 1), 1.9)  # 0.1 below the bound
-    with pytest.warns(DivergenceWarning):
-        trace = sample(replace(gev(shape), constrained=False), ULA(0.05), x0, 50, seed=1)
-    left = trace.run_statistics.diverged > 0
-    assert np.any(left)
-    assert np.all(trace.draws < 2.0)

@@ -9,16 +9,10 @@ import pytest
 
 from tests.kernels.support import noise_of, walk
 from xpsample.core import tree
+from xpsample.experiments.score_mh import digits_models
 from xpsample.experiments.score_mh.diffusion import QUICK as DIFFUSION_QUICK
 from xpsample.experiments.score_mh.diffusion import SCHEDULE
 from xpsample.experiments.score_mh.digits import QUICK, TAUS
-from xpsample.experiments.score_mh.digits_models import (
-    LearnedAtLevels,
-    LevelBalance,
-    Networks,
-    NormULA,
-    load_small_digits,
-)
 from xpsample.experiments.score_mh.unet import init_unet, unet
 from xpsample.kernels import MALA
 from xpsample.optimize.optimizers import Adam
@@ -30,7 +24,7 @@ from xpsample.targets import Target
 # ---- digits ----------------------------------------------------------------------------------------------------------
 
 SPECTRUM = np.asarray([0.2, 0.5, 1.0, 2.0, 3.0])
-DIM, NETWORKS = 5, Networks(tuple(SPECTRUM.tolist()))
+DIM, NETWORKS = 5, digits_models.Networks(tuple(SPECTRUM.tolist()))
 
 
 def test_digits(quick):
@@ -56,7 +50,7 @@ def test_digits(quick):
 
 def test_small_digits():
     pytest.importorskip("sklearn")
-    known, tested = load_small_digits()
+    known, tested = digits_models.load_small_digits()
     assert known.images.shape == (1297, 64) and tested.images.shape == (500, 64)
     assert known.images.min() == -1.0 and known.images.max() == 1.0
     assert set(known.labels) == set(tested.labels) == set(range(10))
@@ -83,7 +77,7 @@ def test_score_of_a_silent_network_is_that_of_a_normal(library):
 def test_score_is_learned_where_no_normal_has_it():
     """Two points at +-1 in every coordinate: the score with noise is (tanh(x / sigma^2) - x) / sigma^2 along them."""
     array = pytest.importorskip("jax.numpy").asarray
-    networks, sigmas = Networks((1.0,)), (1.0, 0.5)
+    networks, sigmas = digits_models.Networks((1.0,)), (1.0, 0.5)
     settings = {"batch_size": 128, "steps_per_epoch": 100, "seed": 0, "progress": False, "optimizer": Adam(1e-2)}
     loss, start = AnnealedDenoising(sigmas, networks.score), networks.init_score(32, 0)
     found = fit(loss, start, array([[-1.0], [1.0]]), epochs=10, **settings)
@@ -105,7 +99,7 @@ def test_learned_acceptance_is_the_network_s(library, direct):
     """The probability to accept is a(x', x), or the smaller of 1 and a(x', x) / a(x, x'), at the level's sigma."""
     tau, sigma, layers = 0.4, 0.7, NETWORKS.init_acceptance(6, 1)
     layers = tuple(type(a)(10 * a.weight, a.bias) for a in layers)  # further from 1/2
-    acceptance = LearnedAtLevels({"layers": layers, "tau": np.asarray(tau)}, NETWORKS, direct)
+    acceptance = digits_models.LearnedAtLevels({"layers": layers, "tau": np.asarray(tau)}, NETWORKS, direct)
     kernel = Annealed(MALA(2 * tau**2), (sigma,))
     x = np.random.default_rng(2).standard_normal((50, DIM))
     noise = noise_of(kernel, x, 1)
@@ -127,7 +121,7 @@ def test_balance_loss_is_the_one_by_differences(differentiating):
     """Against central differences of log a and of the exact log ratio, for the score of a normal law."""
     library, rng = differentiating, np.random.default_rng(3)
     known = silent(NETWORKS.init_score(4, 0))
-    loss = LevelBalance((0.8,), (0.4,), NETWORKS, known, 0.0, 1e9)
+    loss = digits_models.LevelBalance((0.8,), (0.4,), NETWORKS, known, 0.0, 1e9)
     layers, x = NETWORKS.init_acceptance(6, 1), rng.standard_normal((4, DIM))
     noise = {"level": rng.random(4), "tau": rng.random(4)}
     noise |= {name: rng.standard_normal((4, DIM)) for name in ("added", "proposal")}
@@ -159,7 +153,7 @@ def test_balance_loss_is_the_one_by_differences(differentiating):
 def test_steps_by_the_norm(library):
     x = np.random.default_rng(4).standard_normal((20, DIM))
     target, tau = Target(None, score=lambda x: -3.0 * x), 0.3
-    kernel = NormULA(tau)
+    kernel = digits_models.NormULA(tau)
     noise = noise_of(kernel, x, 1)
     positions, _, _ = walk(library, kernel, x, noise, target)
     eta = 2 * tau**2 * DIM / (9 * np.sum(x * x, axis=-1, keepdims=True))

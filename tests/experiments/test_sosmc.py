@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from tests.prox.test_prox import difference_matrix
 from xpsample.experiments.sosmc import ebm2d_problems as problems
+from xpsample.experiments.sosmc import problems as mixtures
 from xpsample.experiments.sosmc.deblur import METHODS as BLUR_METHODS
 from xpsample.experiments.sosmc.deblur import SETUPS
 from xpsample.experiments.sosmc.deblurring import UniformBlur, deblurring, likelihood_gradient, strength
@@ -17,18 +18,6 @@ from xpsample.experiments.sosmc.ebm2d_tilts import DRAWS, TILTS, Tilts, tilted
 from xpsample.experiments.sosmc.langevin import NLL, methods
 from xpsample.experiments.sosmc.mnist import METHODS as IMAGE_METHODS
 from xpsample.experiments.sosmc.mnist import REWARDS as IMAGE_REWARDS
-from xpsample.experiments.sosmc.problems import (
-    DUAL,
-    FLOOR,
-    MultiReward,
-    Problem,
-    Reward,
-    family,
-    reference,
-    softmax,
-    start_positions,
-)
-from xpsample.experiments.sosmc.problems import PROBLEMS as LANGEVIN_PROBLEMS
 from xpsample.kernels import MALA, MYULA
 from xpsample.optimize.optimizers import SGD
 from xpsample.prox import IsotropicTV
@@ -169,15 +158,18 @@ def test_langevin(quick):
     rows, out = quick("sosmc-langevin")
     rows = {(r["problem"], r["floor"], r["method"]): r for r in rows}
     assert len(rows) == 3 * len(METHODS)
-    smooth, tight = LANGEVIN_PROBLEMS[0].name, LANGEVIN_PROBLEMS[3].name
+    smooth, tight = mixtures.PROBLEMS[0].name, mixtures.PROBLEMS[3].name
     for method in METHODS[3:]:
-        assert rows[smooth, FLOOR, method]["mixture"] > 0.55
-        assert rows[tight, FLOOR, method]["mixture"] > 0.3
+        assert rows[smooth, mixtures.FLOOR, method]["mixture"] > 0.55
+        assert rows[tight, mixtures.FLOOR, method]["mixture"] > 0.3
         assert rows[tight, 0.0, method]["diverged"] == 0
-    assert rows[smooth, FLOOR, "ImpDiff"]["particles"] < rows[smooth, FLOOR, "SOSMC-ULA"]["particles"] - 0.1
+    assert (
+        rows[smooth, mixtures.FLOOR, "ImpDiff"]["particles"]
+        < rows[smooth, mixtures.FLOOR, "SOSMC-ULA"]["particles"] - 0.1
+    )
     assert rows[tight, 0.0, "SOSMC-ULA"]["diverged"] > 0.1
-    assert rows[tight, FLOOR, "SOSMC-ULA"]["ess"] < 0.5
-    courses, label = np.load(out / "curves.npz"), f"1 Adam {smooth} {FLOOR:g}"
+    assert rows[tight, mixtures.FLOOR, "SOSMC-ULA"]["ess"] < 0.5
+    courses, label = np.load(out / "curves.npz"), f"1 Adam {smooth} {mixtures.FLOOR:g}"
     assert len(courses.files) == 2 * 3 * len(METHODS)
     energies = {method: courses[f"{label} {method}{NLL}"] for method in METHODS}
     assert all(energies[method].shape == courses[f"{label} {method}"].shape for method in METHODS)
@@ -186,38 +178,40 @@ def test_langevin(quick):
 
 
 def test_the_best_reachable_rewards():
-    found = [np.max(p.component_rewards) for p in LANGEVIN_PROBLEMS]
+    found = [np.max(p.component_rewards) for p in mixtures.PROBLEMS]
     np.testing.assert_allclose(found, (0.6485, 0.0185, 0.0367, 0.3996), atol=1e-4)
-    hard = Reward((4.0, 0.0), 2.5, False)
+    hard = mixtures.Reward((4.0, 0.0), 2.5, False)
     np.testing.assert_allclose(hard(np.asarray([[4.0, 0.0], [-0.1, 0.0], [0.0, 0.0]])), [0.4, 0.0, np.exp(-0.8) / 2.5])
-    smooth = Reward((4.0, 3.8), 0.7, True)
+    smooth = mixtures.Reward((4.0, 3.8), 0.7, True)
     assert smooth(np.asarray([4.0, 3.8])) == pytest.approx(1 / (1 + np.exp(-8.0)) / 0.7)
 
 
 def test_the_reward_of_several_places_is_eq_31(library):
-    reward = MultiReward(((3.0, 0.0), (-3.0, 1.0), (0.0, 5.0)), 4.0)
+    reward = mixtures.MultiReward(((3.0, 0.0), (-3.0, 1.0), (0.0, 5.0)), 4.0)
     x = 3 * np.random.default_rng(0).normal(size=(5, 7, 2))
     each = [np.exp(-np.sum((x - centre) ** 2, axis=-1) / 4.0) for centre in reward.centres]
     np.testing.assert_allclose(library.host(reward(library.array(x))), np.max(each, axis=0), rtol=1e-12)
-    two = Problem("two", DUAL, 0.01, np.zeros(2), MultiReward(((3.0, 0.0), (-3.0, 1.0)), 1.0), 0.0)
+    two = mixtures.Problem(
+        "two", mixtures.DUAL, 0.01, np.zeros(2), mixtures.MultiReward(((3.0, 0.0), (-3.0, 1.0)), 1.0), 0.0
+    )
     # A narrow component has nearly the reward of its mean: 1 and exp(-1), less the variance.
     np.testing.assert_allclose(two.component_rewards, [1 / 1.02, np.exp(-1 / 1.02) / 1.02], rtol=1e-6)
 
 
-@pytest.mark.parametrize("floor", [0.0, FLOOR])
-@pytest.mark.parametrize("problem", LANGEVIN_PROBLEMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("floor", [0.0, mixtures.FLOOR])
+@pytest.mark.parametrize("problem", mixtures.PROBLEMS, ids=lambda p: p.name)
 def test_the_family_is_eq_26(library, problem, floor):
     rng = np.random.default_rng(0)
     # Near the means and far off, where only the floor acts.
     x = problem.means[rng.integers(len(problem.means), size=(2, 5))] + rng.normal(size=(2, 5, 2))
-    target = family(problem, floor, 2)
+    target = mixtures.family(problem, floor, 2)
     bound = target.prepare(library.array(x), MALA(0.1).requires)
     theta = rng.normal(size=(2, 1, len(problem.means)))
     point = bound.member(library.array(theta)).evaluate(library.array(x))
 
     def exact(x):
         squared = np.sum((x[..., None, :] - problem.means) ** 2, axis=-1)
-        logs = np.log(softmax(theta)) - 0.5 * squared / problem.variance
+        logs = np.log(mixtures.softmax(theta)) - 0.5 * squared / problem.variance
         return np.logaddexp(logsumexp(logs, axis=-1), np.log(floor) if floor else -np.inf)
 
     np.testing.assert_allclose(library.host(point.log_density), exact(x), rtol=1e-9)
@@ -226,13 +220,13 @@ def test_the_family_is_eq_26(library, problem, floor):
 
 
 def test_draws_of_the_reference():
-    problem, n = LANGEVIN_PROBLEMS[2], 20_000
+    problem, n = mixtures.PROBLEMS[2], 20_000
     rng = np.random.default_rng(1)
-    batch = reference(problem, n)
+    batch = mixtures.reference(problem, n)
     drawn = batch.draw(numpy_xp, None, {"normal": rng.normal(size=(1, n, 2)), "which": rng.random((1, n))})[0]
-    for points in (drawn, start_positions(problem, 1, n, 0)[0]):
+    for points in (drawn, mixtures.start_positions(problem, 1, n, 0)[0]):
         nearest = np.argmin(np.sum((points[:, None] - problem.means) ** 2, axis=-1), axis=1)
-        shares = softmax(problem.start)
+        shares = mixtures.softmax(problem.start)
         # Some draws are nearer to another mean: at most P(|z| > 2), per neighbor, of what the larger ones have.
         leak = 2 * norm.sf(2.0) * shares.max()
         assert np.all(np.abs(np.bincount(nearest, minlength=6) / n - shares) < leak + 5 * 0.5 / np.sqrt(n))
@@ -326,11 +320,6 @@ def test_blur_and_adjoint(library, half_width):
     np.testing.assert_allclose(library.host(blur.apply(library.array(x[0, 0]))), matrix @ x[0, 0], rtol=1e-12)
 
 
-def test_adjoint_in_an_inner_product():
-    blur, x, y = UniformBlur((40, 30), 5), *np.random.default_rng(1).normal(size=(2, 1200))
-    np.testing.assert_allclose(blur.apply(x) @ y, x @ blur.adjoint(y), rtol=1e-10)
-
-
 def test_log_density_score_and_gradient_in_theta(library):
     variation, y, x = IsotropicTV(SHAPE), image(1), image(2, 4)
     target = deblurring(library.array(y), UniformBlur(SHAPE, 1), SCALE, variation, theta=-0.7)
@@ -356,20 +345,6 @@ def test_log_density_score_and_gradient_in_theta(library):
     slopes = [(log_density(one, 0.2 - 1e-5) - log_density(one, 0.2 + 1e-5)) / 2e-5 for one in x]
     np.testing.assert_allclose(found, np.asarray(slopes) / 35, rtol=1e-6)
     np.testing.assert_allclose(float(strength(parameters)), np.exp(0.2))
-
-
-def test_myula_moves_towards_the_observation(library):
-    """With little noise and a weak prior, an image that is not blurred is found."""
-    y = image(3)
-    variation = IsotropicTV(SHAPE, 5)
-    target = deblurring(library.array(y), UniformBlur(SHAPE, 0), SCALE, variation, theta=-9.0)
-    kernel = MYULA(0.1, variation, 0.4, strength)
-    x = library.array(image(4, 3))
-    bound = target.prepare(x, kernel.requires)
-    state = kernel.init(bound, x)
-    for _ in range(30):
-        state, _ = kernel.step(bound, state, {"proposal": library.xp.zeros_like(x)})
-    np.testing.assert_allclose(library.host(state.point.x), np.broadcast_to(y, (3, 35)), atol=1e-3)
 
 
 def test_weights_take_away_the_bias_of_step_and_smoothing():

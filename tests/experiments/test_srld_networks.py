@@ -7,17 +7,8 @@ from xpsample import ULA
 from xpsample.conformance import reference
 from xpsample.core.devices import DeviceDtype
 from xpsample.core.specs import Uniform
+from xpsample.experiments.srld import bandit_problems
 from xpsample.experiments.srld.bandit_networks import NetworkPolicy
-from xpsample.experiments.srld.bandit_problems import (
-    Game,
-    Linear,
-    Mushroom,
-    Wheel,
-    blocks,
-    mushroom,
-    regret,
-    uniform_regret,
-)
 from xpsample.experiments.srld.bandits import DEFAULT, PAPERS, network_policy, play_ahead
 from xpsample.experiments.srld.reward_network import RewardNetwork, SeenMinibatch, SeenRewards, draw_seen
 from xpsample.targets import Capability, check_gradient
@@ -25,7 +16,7 @@ from xpsample.targets import Capability, check_gradient
 # ---- bandits ---------------------------------------------------------------------------------------------------------
 
 CODES = np.array([[0, 1], [1, 0], [2, 1]])
-SMALL = Mushroom(CODES, np.array([1, 0, 0]))
+SMALL = bandit_problems.Mushroom(CODES, np.array([1, 0, 0]))
 
 
 def test_bandits(quick):
@@ -64,11 +55,11 @@ def test_a_mushroom_by_hand(library):
 
 def test_the_mushrooms_of_the_data(data_folder):
     """117 features, one per attribute; uniform loses 2.5 on a safe and 7.5 on a poisonous one (5 standard errors)."""
-    bandit = mushroom()
+    bandit = bandit_problems.mushroom()
     assert bandit.features == 117
     game = play_ahead(bandit, 4, 2000, 0)
     np.testing.assert_array_equal(np.sum(game.contexts, axis=-1), 22)
-    loss, poisonous = uniform_regret(game.means), 3916 / 8124
+    loss, poisonous = bandit_problems.uniform_regret(game.means), 3916 / 8124
     assert abs(loss.mean() - (2.5 + 5 * poisonous)) < 5 * loss.std() / np.sqrt(loss.size)
     eaten = game.rewards[..., 0] - game.means[..., 0]
     assert abs(eaten.mean()) < 5 * eaten.std() / np.sqrt(eaten.size)
@@ -76,10 +67,12 @@ def test_the_mushrooms_of_the_data(data_folder):
 
 def test_the_wheel(library):
     """Points, best arms and rewards, with 20,000 rounds; means and shares within 5 standard errors."""
-    bandit, n = Wheel(), 20_000
+    bandit, n = bandit_problems.Wheel(), 20_000
     rng = np.random.default_rng(1)
     noise = {"radius": rng.random((n, 1)), "angle": rng.random((n, 1)), "reward": rng.normal(size=(n, 1, 5))}
-    game = Game(*(library.host(a)[:, 0] for a in bandit.play({k: library.array(v) for k, v in noise.items()})))
+    game = bandit_problems.Game(
+        *(library.host(a)[:, 0] for a in bandit.play({k: library.array(v) for k, v in noise.items()}))
+    )
     radius = np.linalg.norm(game.contexts, axis=-1)
     outside = radius > 0.95
     assert np.all(radius <= 1) and np.all(np.abs(game.contexts.mean(axis=0)) < 5 * 0.5 / np.sqrt(n))
@@ -92,43 +85,45 @@ def test_the_wheel(library):
     np.testing.assert_allclose(np.sort(game.means[outside])[:, -2:], np.full((np.sum(outside), 2), [1.2, 50.0]))
     assert abs(np.std(game.rewards - game.means) - 0.01) < 5 * 0.01 / np.sqrt(10 * n)
     # Inside uniform loses 1.2 - 5.2 / 5, outside 50 - 54.2 / 5.
-    loss = uniform_regret(game.means)
+    loss = bandit_problems.uniform_regret(game.means)
     expected = 0.9025 * 0.16 + 0.0975 * 39.16
     assert abs(loss.mean() - expected) < 5 * loss.std() / np.sqrt(n)
 
 
 def test_regret_of_the_uniform_policy_is_its_closed_form():
-    game = play_ahead(Wheel(), 50, 200, 2)
+    game = play_ahead(bandit_problems.Wheel(), 50, 200, 2)
     arms = np.random.default_rng(3).integers(5, size=game.means.shape[:-1])
-    gap = regret(game.means, arms) - uniform_regret(game.means)
+    gap = bandit_problems.regret(game.means, arms) - bandit_problems.uniform_regret(game.means)
     assert abs(gap.mean()) < 5 * gap.std() / np.sqrt(gap.size)
-    assert np.all(regret(game.means, np.argmax(game.means, axis=-1)) == 0)
+    assert np.all(bandit_problems.regret(game.means, np.argmax(game.means, axis=-1)) == 0)
 
 
 # ---- policies --------------------------------------------------------------------------------------------------------
 
 
 def test_blocks_of_rounds():
-    assert blocks(130, 10, 50) == [(0, 10), (10, 60), (60, 110), (110, 130)]
-    assert blocks(8, 10, 50) == [(0, 8)]
+    assert bandit_problems.blocks(130, 10, 50) == [(0, 10), (10, 60), (60, 110), (110, 130)]
+    assert bandit_problems.blocks(8, 10, 50) == [(0, 8)]
 
 
 def linear_game(trials=3, rounds=300):
     rng = np.random.default_rng(4)
     x, w = rng.normal(size=(rounds, trials, 3)), rng.normal(size=(3, 4))
-    return Game(x, x @ w, x @ w)
+    return bandit_problems.Game(x, x @ w, x @ w)
 
 
 @pytest.mark.parametrize("greedy", [True, False])
 def test_linear_policies_learn_what_is_linear(greedy):
     game = linear_game()
-    lost = regret(game.means, Linear(greedy=greedy).play(game, 0))
-    assert np.sum(lost[:58]) > 0 and np.sum(lost[240:]) < 0.05 * np.sum(uniform_regret(game.means)[240:])
+    lost = bandit_problems.regret(game.means, bandit_problems.Linear(greedy=greedy).play(game, 0))
+    assert np.sum(lost[:58]) > 0 and np.sum(lost[240:]) < 0.05 * np.sum(
+        bandit_problems.uniform_regret(game.means)[240:]
+    )
 
 
 def test_greedy_is_ridge_regression():
     game = linear_game(trials=1)
-    arms = Linear(greedy=True).play(game, 0)[:, 0]
+    arms = bandit_problems.Linear(greedy=True).play(game, 0)[:, 0]
     x = np.concatenate([game.contexts[:, 0], np.ones((300, 1))], axis=1)
     np.testing.assert_array_equal(arms[:8], np.arange(8) % 4)
     guess = []
@@ -145,7 +140,7 @@ def tiny(eta):
 
 def test_arms_are_the_best_under_a_sample():
     """With a step of 1e-30 every sample is the start, drawn from the prior."""
-    game, (network, policy) = play_ahead(Wheel(), 3, 100, 5), tiny(1e-30)
+    game, (network, policy) = play_ahead(bandit_problems.Wheel(), 3, 100, 5), tiny(1e-30)
     arms = policy.play(game, reference(), 7).arms
     np.testing.assert_array_equal(arms[:10], np.broadcast_to(np.arange(10)[:, None] % 5, (10, 3)))
     x = np.random.default_rng(7).standard_normal((3, network.dim)) * np.sqrt(network.prior_variances())
@@ -154,7 +149,7 @@ def test_arms_are_the_best_under_a_sample():
 
 
 def test_only_rewards_of_pulled_arms_are_seen():
-    game, (_, policy) = play_ahead(Wheel(), 3, 130, 5), tiny(1e-5)
+    game, (_, policy) = play_ahead(bandit_problems.Wheel(), 3, 130, 5), tiny(1e-5)
     arms = policy.play(game, reference(), 7).arms
     hidden = np.where(arms[..., None] == np.arange(5), game.rewards, 1e6)
     np.testing.assert_array_equal(policy.play(game._replace(rewards=hidden), reference(), 7).arms, arms)
@@ -172,7 +167,7 @@ def test_trainings_of_the_paper():
 def test_samplers_play(name, library32):
     """On every library, in float32: they begin with the initial pulls and move away from where LD goes."""
     device = DeviceDtype(library32.backend, library32.name, library32.device, "float32")
-    game, network = play_ahead(Wheel(), 2, 70, 6), RewardNetwork(2, 5, hidden=5)
+    game, network = play_ahead(bandit_problems.Wheel(), 2, 70, 6), RewardNetwork(2, 5, hidden=5)
     played = network_policy(name, network, PAPERS._replace(every=2, batch=8)).play(game, device, 1)
     assert played.arms.shape == (70, 2) and not np.any(played.diverged)
     np.testing.assert_array_equal(played.arms[:10, 0], np.arange(10) % 5)
@@ -216,10 +211,16 @@ def reward_density(x, trial, count=COUNT, weight=1.0):
     return total
 
 
-def test_the_density_is_the_loops(library):
+def test_the_density_is_the_loops_and_particles_of_a_trial_see_its_rows(library):
     target = bound(library.array(NETWORKS), seen(weight=1.7))
     found = library.host(target.evaluate(library.array(NETWORKS)).log_density)
     np.testing.assert_allclose(found, [reward_density(NETWORKS[t], t, weight=1.7) for t in range(TRIALS)], rtol=1e-12)
+    x = np.random.default_rng(1).normal(size=(TRIALS, 3, REWARD_NETWORK.dim))
+    point = bound(library.array(NETWORKS)).evaluate(library.array(x))
+    expected = [[reward_density(x[t, p], t) for p in range(3)] for t in range(TRIALS)]
+    np.testing.assert_allclose(library.host(point.log_density), expected, rtol=1e-12)
+    alone = bound(library.array(NETWORKS)).evaluate(library.array(x[:, 1]))
+    np.testing.assert_allclose(library.host(point.score)[:, 1], library.host(alone.score), rtol=1e-9, atol=1e-9)
 
 
 def test_the_score_is_the_densitys(library):
@@ -229,29 +230,10 @@ def test_the_score_is_the_densitys(library):
         check_gradient(REWARD_NETWORK.target(one), library.array(NETWORKS[t : t + 1]))
 
 
-def test_particles_of_a_trial_see_its_rows(library):
-    x = np.random.default_rng(1).normal(size=(TRIALS, 3, REWARD_NETWORK.dim))
-    point = bound(library.array(NETWORKS)).evaluate(library.array(x))
-    expected = [[reward_density(x[t, p], t) for p in range(3)] for t in range(TRIALS)]
-    np.testing.assert_allclose(library.host(point.log_density), expected, rtol=1e-12)
-    alone = bound(library.array(NETWORKS)).evaluate(library.array(x[:, 1]))
-    np.testing.assert_allclose(library.host(point.score)[:, 1], library.host(alone.score), rtol=1e-9, atol=1e-9)
-
-
 def test_predictions(library):
     found = library.host(REWARD_NETWORK.predict(library.array(NETWORKS), library.array(CONTEXTS)))
     expected = [[reward_outputs(NETWORKS[t], CONTEXTS[t, i]) for i in range(CAPACITY)] for t in range(TRIALS)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_each_row_once_is_all_rows(library):
-    """Uniforms in the middle of every row's share draw each seen row once, so the batch's score is the whole one."""
-    target = bound(library.array(NETWORKS))
-    uniforms = np.broadcast_to((np.arange(COUNT) + 0.5) / COUNT, (TRIALS, COUNT))[:, ::-1].copy()
-    batch = draw_seen(target.xp, target.data["seen"], library.array(uniforms))
-    np.testing.assert_array_equal(library.host(batch.rewards), REWARDS[:, :COUNT][:, ::-1])
-    found = target.with_data({**target.data, "seen": batch}).score(library.array(NETWORKS))
-    np.testing.assert_allclose(library.host(found), library.host(target.score(library.array(NETWORKS))), rtol=1e-10)
 
 
 def test_batches_never_leave_the_rows_seen(library32):

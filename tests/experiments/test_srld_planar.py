@@ -12,16 +12,8 @@ from scipy.stats import kstest
 
 from xpsample import MALA, ULA, sample
 from xpsample.core.specs import Normal
+from xpsample.experiments.srld import matched
 from xpsample.experiments.srld.banana import correlated, exact_draws
-from xpsample.experiments.srld.matched import (
-    SETTINGS,
-    CommonNoise,
-    autocorrelation,
-    exact_w1,
-    measure_columns,
-    starts,
-    verdict,
-)
 from xpsample.experiments.srld.mixtures import FULL, PAPERS, PROBLEMS, QUICK
 from xpsample.targets import check_gradient
 
@@ -43,18 +35,18 @@ def test_banana(quick):
 def test_the_exact_distance_needs_pot(monkeypatch):
     runs, truth = np.zeros((3, 4, 2)), np.full((5, 2), [3.0, 4.0])
     if importlib.util.find_spec("ot") is not None:
-        np.testing.assert_allclose(exact_w1(runs, truth)["w1"], [5.0, 5.0, 5.0])
+        np.testing.assert_allclose(matched.exact_w1(runs, truth)["w1"], [5.0, 5.0, 5.0])
     monkeypatch.setitem(sys.modules, "ot", None)
-    assert exact_w1(runs, truth) == {}
+    assert matched.exact_w1(runs, truth) == {}
 
 
 def test_differences_have_intervals_and_a_verdict_needs_one_without_zero():
-    shown, row = measure_columns("ess .1f ESS")["ess"][1], {"ess": 4.0, "ess_se": 1.0}
+    shown, row = matched.measure_columns("ess .1f ESS")["ess"][1], {"ess": 4.0, "ess_se": 1.0}
     assert shown(row | {"sampler": "LD"}) == "4.0 +- 1.0" and shown({"sampler": "LD"}) == ""
     assert shown(row | {"sampler": "SRLD - LD"}) == "4.0 (2.0, 6.0)"
     row = {"mmd2": -3.0, "marginal_w1": 3.0, "ess": 1.0} | dict.fromkeys(("mmd2_se", "marginal_w1_se", "ess_se"), 1.0)
-    assert verdict(row) == "better in MMD^2; worse in marginal W1; undecided in ESS"
-    assert verdict(row | {"ess": 2.0}) == "better in MMD^2, ESS; worse in marginal W1"
+    assert matched.verdict(row) == "better in MMD^2; worse in marginal W1; undecided in ESS"
+    assert matched.verdict(row | {"ess": 2.0}) == "better in MMD^2, ESS; worse in marginal W1"
 
 
 def test_the_score_is_the_densitys():
@@ -84,7 +76,7 @@ def test_exact_draws_of_the_banana():
 
 
 def test_starts_are_cut_off():
-    x = starts(2000, np.random.default_rng(2))
+    x = matched.starts(2000, np.random.default_rng(2))
     assert np.all(np.abs(x - 2) < 2) and x.std() > 0.8
 
 
@@ -92,7 +84,7 @@ def test_the_autocorrelation_of_an_autoregression():
     """0.6^lag; errors of 0.005 a lag, from 40,000 draws of each of 4 chains, one seed."""
     noise = np.random.default_rng(0).standard_normal((40_000, 4))
     draws = lfilter([1.0], [1.0, -0.6], noise, axis=0)
-    np.testing.assert_allclose(autocorrelation(draws, 5).mean(axis=-1), 0.6 ** np.arange(6), atol=0.02)
+    np.testing.assert_allclose(matched.autocorrelation(draws, 5).mean(axis=-1), 0.6 ** np.arange(6), atol=0.02)
 
 
 # ---- mixtures --------------------------------------------------------------------------------------------------------
@@ -102,7 +94,7 @@ def test_mixtures(quick):
     rows, _ = quick("srld-mixtures")
     by = {(row["problem"], row["setting"], row["sampler"], row["alpha"]): row for row in rows}
     assert len(by) == len(rows)
-    for name, setting in itertools.product(PROBLEMS, SETTINGS):
+    for name, setting in itertools.product(PROBLEMS, matched.SETTINGS):
         problem = PROBLEMS[name]
         ld, exact = by[name, setting, "LD", 0.0], by[name, setting, "exact", None]
         assert ld["eta"] == problem.eta and exact["eta"] is None
@@ -125,7 +117,7 @@ def test_problems_are_chosen(rows_of):
     rows, _ = rows_of("srld-mixtures", "--problem", "mixture-20")
     assert {row["problem"] for row in rows} == {"mixture, d = 20"}
     # The slow bandwidth is left to the paper's size.
-    assert FULL.settings == ("authors' code",) and PAPERS.settings == QUICK.settings == tuple(SETTINGS)
+    assert FULL.settings == ("authors' code",) and PAPERS.settings == QUICK.settings == tuple(matched.SETTINGS)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -151,7 +143,7 @@ def test_the_modes_in_20_dimensions_are_two_root_two_apart():
 
 def test_the_first_axis_shares_its_noise(library):
     x0 = library.array(np.zeros((3, 2, 4)))
-    kernel = CommonNoise(ULA(library.array([[0.1], [0.1], [0.4]])))
+    kernel = matched.CommonNoise(ULA(library.array([[0.1], [0.1], [0.4]])))
     assert kernel.noise(x0) == {"proposal": Normal((1, 2, 4))}
     draws = library.host(sample(PROBLEMS["mixture, d = 2"].target(), kernel, x0[..., :2], 20, seed=1).draws)
     np.testing.assert_array_equal(draws[:, 0], draws[:, 1])

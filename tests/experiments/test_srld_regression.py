@@ -13,8 +13,8 @@ from xpsample.core.devices import device_dtypes
 from xpsample.experiments.runner import Run
 from xpsample.experiments.srld import bnn as srld_bnn
 from xpsample.experiments.srld.bnn import ADAGRAD_STEPS, PROBLEMS, QUICK, STEPS, methods, split_rows
-from xpsample.experiments.srld.regression_network import dimension, predict, predictive, regression_network
-from xpsample.targets import Capability, check_gradient
+from xpsample.experiments.srld.regression_network import predict, predictive, regression_network
+from xpsample.targets import Capability
 
 # ---- the experiment --------------------------------------------------------------------------------------------------
 
@@ -172,24 +172,6 @@ def test_score_by_central_differences_of_the_direct_density(library):
     x = library.array(X)
     found = library.host(ensemble().prepare(x, Capability.SCORE).score(x))
     np.testing.assert_allclose(found, slopes, rtol=1e-6, atol=1e-6)
-
-
-def test_score_at_the_papers_size():
-    inputs, outputs = RNG.normal(size=(30, 13)), RNG.normal(size=30)
-    target = regression_network(inputs, outputs)
-    check_gradient(target, 0.3 * RNG.normal(size=(2, dimension(13))))
-
-
-def test_chains_of_a_split_see_its_rows_only(library):
-    """A batch of splits is every split's own posterior; and one split's rows serve all chains."""
-    x = library.array(X)
-    whole = library.host(ensemble().prepare(x, BOTH).evaluate(x).log_density)
-    for s in range(SPLITS):
-        alone = regression_network(INPUTS[s], OUTPUTS[s], HIDDEN, **PRIOR)
-        one = library.array(X[s])
-        np.testing.assert_allclose(
-            library.host(alone.prepare(one, BOTH).evaluate(one).log_density), whole[s], rtol=1e-11
-        )
 
 
 @pytest.mark.parametrize("common", [False, True])

@@ -14,21 +14,10 @@ from xpsample.experiments.clipped_langevin import ClippedLangevin
 from xpsample.experiments.data import load_dataset
 from xpsample.experiments.digits import Digits, classify, load_digits
 from xpsample.experiments.mnist_ebm import load_parameters, mnist_ebm
+from xpsample.experiments.srmc import modes
 from xpsample.experiments.srmc.digits import ALPHAS as DIGIT_ALPHAS
 from xpsample.experiments.srmc.digits import CONTROLS, ROWS
 from xpsample.experiments.srmc.ebm import measures, model, uniform_measures
-from xpsample.experiments.srmc.modes import (
-    ALPHA,
-    ALPHAS,
-    EPSILONS,
-    ETA,
-    SIGMA,
-    centres,
-    correction,
-    local_maxima,
-    recorder,
-    target_and_kernel,
-)
 from xpsample.experiments.srmc.rbm_training import train_rbm
 from xpsample.metrics.discrete import exact_probabilities, total_variation
 from xpsample.spaces import Binary
@@ -52,25 +41,25 @@ def test_modes(quick):
         assert found["[0, 1]", 0.01, sampler]["balls"] == 100
     assert found["[0, 1]", 1.0, "ULA"]["shift"] == 0 < found["[0, 1]", 1.0, "SR-ULA"]["shift"] < 2
     ablation = (out / "report.txt").read_text().partition("modes by alpha and eps")[2].splitlines()[3:]
-    found = [tuple(map(float, line.split()[1:3])) for line in ablation[: len(ALPHAS) + len(EPSILONS)]]
-    assert found == [(alpha, 0.001) for alpha in ALPHAS] + [(ALPHA, eps) for eps in EPSILONS]
+    found = [tuple(map(float, line.split()[1:3])) for line in ablation[: len(modes.ALPHAS) + len(modes.EPSILONS)]]
+    assert found == [(alpha, 0.001) for alpha in modes.ALPHAS] + [(modes.ALPHA, eps) for eps in modes.EPSILONS]
 
 
 def test_the_reduced_chain_is_that_of_all_pixels(data_folder):
     """ULA on all 3,072 pixels, and on the span of the centres with the same noise in the coordinates of the span."""
     data = load_dataset("cifar10_1000")
     order = np.argsort(data["labels"], kind="stable").reshape(10, -1)[:, :2].ravel()
-    pixels, small = data["images"][order].reshape(20, -1) / 255.0, centres(20)
+    pixels, small = data["images"][order].reshape(20, -1) / 255.0, modes.centres(20)
     centred = pixels - pixels.mean(axis=0)
     basis = np.linalg.lstsq(small, centred, rcond=None)[0]  # rows: the coordinates' directions in pixels
     np.testing.assert_allclose(basis @ basis.T, np.eye(19), atol=1e-10)
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((30, 4, 3072))
-    target = gaussian_mixture(np.ones(20), pixels, SIGMA)
+    target = gaussian_mixture(np.ones(20), pixels, modes.SIGMA)
     full = sample(
-        target, ULA(ETA), np.repeat(pixels[9:10], 4, axis=0), 30, seed=Replay({"proposal": noise}), progress=False
+        target, ULA(modes.ETA), np.repeat(pixels[9:10], 4, axis=0), 30, seed=Replay({"proposal": noise}), progress=False
     ).draws
-    reduced_target, kernel = target_and_kernel(small, 1.0, 0.0)
+    reduced_target, kernel = modes.target_and_kernel(small, 1.0, 0.0)
     start = np.repeat(small[9:10], 4, axis=0)
     reduced = sample(
         reduced_target, kernel, start, 30, seed=Replay({"proposal": noise @ basis.T}), progress=False
@@ -89,17 +78,17 @@ def test_the_tempered_run_is_the_papers_recursion_with_less_noise(noise):
     eps = 1e-3
 
     def score(x):
-        p = softmax(-0.5 * np.sum((x[:, None, :] - means) ** 2, axis=-1) / SIGMA**2, axis=-1)
-        return (p @ means - x) / SIGMA**2
+        p = softmax(-0.5 * np.sum((x[:, None, :] - means) ** 2, axis=-1) / modes.SIGMA**2, axis=-1)
+        return (p @ means - x) / modes.SIGMA**2
 
     x, theta, expected = np.repeat(means[2:3], 2, axis=0), np.zeros((2, 4)), []
     for n in range(25):
         s = score(x)
-        tilted = s - ALPHA * (score(x + eps * theta) - s) / eps
-        x = x + ETA * tilted + np.sqrt(2 * ETA * noise) * xi[n]
+        tilted = s - modes.ALPHA * (score(x + eps * theta) - s) / eps
+        x = x + modes.ETA * tilted + np.sqrt(2 * modes.ETA * noise) * xi[n]
         theta = theta + (n + 2) ** -0.6 * (score(x) - theta)
         expected.append(x)
-    target, kernel = target_and_kernel(means, noise, ALPHA)
+    target, kernel = modes.target_and_kernel(means, noise, modes.ALPHA)
     start = np.repeat(means[2:3], 2, axis=0)
     trace = sample(target, kernel, start, 25, seed=Replay({"proposal": xi}), progress=False)
     np.testing.assert_allclose(trace.draws, expected, atol=1e-9)
@@ -119,20 +108,22 @@ def test_what_is_recorded(library):
             pass
 
     State.point.x = library.array(x)
-    row = {k: library.host(v) for k, v in recorder(library.array(means)).function(State).items()}
+    row = {k: library.host(v) for k, v in modes.recorder(library.array(means)).function(State).items()}
     squared = np.sum((x[..., None, :] - means) ** 2, axis=-1)
     np.testing.assert_array_equal(row["nearest"], np.argmin(squared, axis=-1))
-    np.testing.assert_allclose(row["share"], np.max(softmax(-0.5 * squared / SIGMA**2, axis=-1), axis=-1), rtol=1e-9)
-    np.testing.assert_array_equal(row["balls"], np.sum(squared < 3 * (1.1 * SIGMA) ** 2, axis=-1))
+    np.testing.assert_allclose(
+        row["share"], np.max(softmax(-0.5 * squared / modes.SIGMA**2, axis=-1), axis=-1), rtol=1e-9
+    )
+    np.testing.assert_array_equal(row["balls"], np.sum(squared < 3 * (1.1 * modes.SIGMA) ** 2, axis=-1))
 
 
 def test_maxima_of_two_normals_and_the_correction_in_a_single_well():
     """Two maxima beyond two sigma; of one normal the Hessian is -1 / sigma^2, so the ratio is theta's over x's norm."""
     for distance, maxima in ((1.9, 1), (2.1, 2)):
-        assert local_maxima(np.array([[0.0, 0.0], [distance, 0.0]]), 1.0, tolerance=1e-9) == maxima
+        assert modes.local_maxima(np.array([[0.0, 0.0], [distance, 0.0]]), 1.0, tolerance=1e-9) == maxima
     x, theta = np.random.default_rng(3).standard_normal((2, 2, 5, 4))
     expected = np.linalg.norm(theta, axis=-1) / np.linalg.norm(x, axis=-1)
-    np.testing.assert_allclose(correction(np.zeros((1, 4)), x, theta), expected)
+    np.testing.assert_allclose(modes.correction(np.zeros((1, 4)), x, theta), expected)
 
 
 # ---- energy model ----------------------------------------------------------------------------------------------------

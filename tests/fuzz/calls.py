@@ -3,43 +3,9 @@
 import numpy as np
 
 import xpsample as xps
+from tests.fuzz import uses
 from tests.fuzz.kernels import kernels, particles
-from tests.fuzz.uses import (
-    TARGET,
-    Argument,
-    Call,
-    arg,
-    array,
-    as_acceptance,
-    as_balance,
-    as_blocks,
-    as_gradient,
-    as_noise,
-    as_recorder,
-    as_regularizer,
-    as_space,
-    as_target,
-    as_training_loss,
-    binary,
-    call,
-    checkpointed,
-    deep_draws,
-    density,
-    density_of_values,
-    first_step,
-    likelihood,
-    likelihood_score,
-    ones,
-    potential,
-    real,
-    sampled,
-    saved,
-    saved_by,
-    score,
-    scored,
-    tempered,
-    trained,
-)
+from tests.fuzz.uses import Argument, Call, arg, array, call
 from xpsample import metrics, score_mh, sosmc, srmc
 from xpsample.sosmc import LangevinMove
 from xpsample.targets import LineIntegral, Taylor, check_gradient
@@ -62,9 +28,9 @@ def _others(folder: str) -> list[Call]:
     """Of all but kernels and particles."""
     return [
         # ---- runs
-        call(sampled, **RUN),
+        call(uses.sampled, **RUN),
         call(xps.Sampler, lambda made, lib: made(0), **RUN),
-        call(first_step, warmup=arg(0, "zero, none")),
+        call(uses.first_step, warmup=arg(0, "zero, none")),
         call(
             xps.start,
             like=array([0.0, 1.0], "vector, triple, chains, chains32, zeros, negatives, foreign"),
@@ -89,9 +55,9 @@ def _others(folder: str) -> list[Call]:
         # ---- targets
         call(
             xps.Target,
-            as_target,
-            log_density=arg(density, "none, FUNCTION"),
-            score=arg(score, "none, FUNCTION"),
+            uses.as_target,
+            log_density=arg(uses.density, "none, FUNCTION"),
+            score=arg(uses.score, "none, FUNCTION"),
             hvp="FUNCTION",
             log_density_and_score="FUNCTION",
             score_plus_hvp="FUNCTION",
@@ -102,131 +68,135 @@ def _others(folder: str) -> list[Call]:
         ),
         call(
             lambda **functions: xps.Target(space=xps.Binary(), **functions),
-            lambda made, lib: xps.sample(made, xps.LocallyBalanced(), ones(lib), 2, seed=0, progress=False),
+            lambda made, lib: xps.sample(made, xps.LocallyBalanced(), uses.ones(lib), 2, seed=0, progress=False),
             called="Target on a discrete space",
-            log_density=arg(density, "FUNCTION"),
+            log_density=arg(uses.density, "FUNCTION"),
             differences=arg(None, "none, FUNCTION"),
         ),
         call(
-            lambda **functions: xps.Target(density, space=xps.Binary(), **functions),
-            lambda made, lib: xps.sample(made, xps.Sweep(), ones(lib), 2, seed=0, progress=False),
+            lambda **functions: xps.Target(uses.density, space=xps.Binary(), **functions),
+            lambda made, lib: xps.sample(made, xps.Sweep(), uses.ones(lib), 2, seed=0, progress=False),
             called="Target of a sweep",
             differences_at=arg(None, "none, FUNCTION"),
         ),
-        call(xps.Tempered, as_target, beta=arg(0.5, "PER_CHAIN, ZERO")),
+        call(xps.Tempered, uses.as_target, beta=arg(0.5, "PER_CHAIN, ZERO")),
         call(
             xps.Bridge,
-            lambda made, lib: xps.sample(made, xps.AIS(xps.RWM(0.5), (0, 1)), real(lib), 2, seed=0, progress=False),
-            initial=TARGET,
+            lambda made, lib: xps.sample(
+                made, xps.AIS(xps.RWM(0.5), (0, 1)), uses.real(lib), 2, seed=0, progress=False
+            ),
+            initial=uses.TARGET,
         ),
         call(
             xps.Parametric,
             lambda made, lib: xps.sample(
                 made,
                 xps.SOSMC(sosmc.MarginalLikelihood(), LangevinMove(0.1), sosmc.SGD(0.1)),
-                real(lib),
+                uses.real(lib),
                 2,
                 seed=0,
                 progress=False,
             ),
-            log_density=arg(potential, "FUNCTION"),
+            log_density=arg(uses.potential, "FUNCTION"),
             parameters=arg(np.zeros(2), "vector, number, chains, positions, integer, NUMBER"),
             score="FUNCTION",
             log_density_and_score="FUNCTION",
         ),
         call(
             xps.posterior,
-            as_target,
-            log_prior=arg(density, "FUNCTION"),
-            log_likelihood=arg(likelihood, "FUNCTION"),
+            uses.as_target,
+            log_prior=arg(uses.density, "FUNCTION"),
+            log_likelihood=arg(uses.likelihood, "FUNCTION"),
             rows=arg(np.ones((6, 1)), "matrix, square, rectangle, positions, DRAWS, numbers, rows"),
-            prior_score=arg(score, "FUNCTION"),
-            likelihood_score=arg(likelihood_score, "FUNCTION"),
+            prior_score=arg(uses.score, "FUNCTION"),
+            likelihood_score=arg(uses.likelihood_score, "FUNCTION"),
             sets="zero, one",
         ),
         call(
             xps.batched,
-            lambda f, lib: as_target(xps.Target(f), lib),
+            lambda f, lib: uses.as_target(xps.Target(f), lib),
             f=arg(lambda x: (x * x).sum(), "FUNCTION"),
             rejects="empty",
         ),
-        call(LineIntegral, as_acceptance, nodes=arg(2, "COUNT")),
-        call(Taylor, as_acceptance, order="COUNT"),
-        call(xps.FiniteDifference, as_gradient, eps="POSITIVE"),
-        call(xps.Via, as_gradient, library=arg("torch", "")),
+        call(LineIntegral, uses.as_acceptance, nodes=arg(2, "COUNT")),
+        call(Taylor, uses.as_acceptance, order="COUNT"),
+        call(xps.FiniteDifference, uses.as_gradient, eps="POSITIVE"),
+        call(xps.Via, uses.as_gradient, library=arg("torch", "")),
         # ---- spaces
-        call(xps.Categorical, as_space, values=arg((0.0, 1.0), "numbers, rows, whole numbers, vector, triple")),
+        call(xps.Categorical, uses.as_space, values=arg((0.0, 1.0), "numbers, rows, whole numbers, vector, triple")),
         call(
             xps.Integers,
-            as_space,
+            uses.as_space,
             low="whole, one, float one, zero, float zero, negative, integers, numbers, whole numbers",
             high="whole, one, float one, integers, numbers, whole numbers",
         ),
-        call(xps.OneHot, as_space, choices=arg(2, "whole")),
+        call(xps.OneHot, uses.as_space, choices=arg(2, "whole")),
         # ---- models
         call(
             lambda **options: xps.Model(options.pop("log_density"), x=xps.Real(2), **options),
-            as_target,
+            uses.as_target,
             called="Model",
-            log_density=arg(density_of_values, "FUNCTION"),
+            log_density=arg(uses.density_of_values, "FUNCTION"),
             gradient=arg(xps.FiniteDifference(), ""),
             constrained=arg(False, "FLAG"),
             dims=arg(None, "none, empty"),
             coords=arg(None, "none, empty"),
         ),
-        call(xps.Blocks, as_blocks, sweep=arg({"x": xps.RWM(0.5)}, "")),
+        call(xps.Blocks, uses.as_blocks, sweep=arg({"x": xps.RWM(0.5)}, "")),
         # ---- regularisers
-        call(xps.IsotropicTV, as_regularizer, shape=arg((1, 2), "whole numbers")),
-        call(xps.AnisotropicTV, as_regularizer, shape=arg((1, 2), "whole numbers")),
+        call(xps.IsotropicTV, uses.as_regularizer, shape=arg((1, 2), "whole numbers")),
+        call(xps.AnisotropicTV, uses.as_regularizer, shape=arg((1, 2), "whole numbers")),
         # ---- noise and recorders
-        call(xps.Portable, as_noise),
+        call(xps.Portable, uses.as_noise),
         call(
             xps.Replay,
-            as_noise,
+            uses.as_noise,
             arrays=Argument(
                 lambda lib: {"proposal": lib.array(np.zeros((3, 4, 2))), "accept": lib.array(np.full((3, 4), 0.5))}, ""
             ),
             first="zero",
         ),
-        call(xps.Draws, as_recorder, store=arg(None, "none, text")),
-        call(xps.Statistics, as_recorder),
-        call(xps.Moments, as_recorder),
-        call(xps.BatchMeans, as_recorder),
-        call(xps.Record, as_recorder, function=arg(lambda s: s.point.x, "FUNCTION")),
+        call(xps.Draws, uses.as_recorder, store=arg(None, "none, text")),
+        call(xps.Statistics, uses.as_recorder),
+        call(xps.Moments, uses.as_recorder),
+        call(xps.BatchMeans, uses.as_recorder),
+        call(xps.Record, uses.as_recorder, function=arg(lambda s: s.point.x, "FUNCTION")),
         call(
             xps.Histogram,
-            lambda made, lib: xps.sample(binary(), xps.Gibbs(), ones(lib), 2, seed=0, recorders=[made], progress=False),
+            lambda made, lib: xps.sample(
+                uses.binary(), xps.Gibbs(), uses.ones(lib), 2, seed=0, recorders=[made], progress=False
+            ),
         ),
         call(
             xps.Checkpoint,
-            checkpointed,
+            uses.checkpointed,
             path=arg(f"{folder}/checkpoint", "text"),
             every=arg(60.0, "POSITIVE, ZERO, inf"),
         ),
-        call(xps.expectation, trace=Argument(scored, ""), function=arg(lambda x: x, "FUNCTION")),
-        call(xps.tempering_log_normalizer, trace=Argument(tempered, "")),
+        call(xps.expectation, trace=Argument(uses.scored, ""), function=arg(lambda x: x, "FUNCTION")),
+        call(xps.tempering_log_normalizer, trace=Argument(uses.tempered, "")),
         # ---- files and libraries
-        call(xps.load, path=Argument(lambda lib: saved(folder), "text"), like="EVERY_ARRAY"),
-        call(saved_by, called="Trace.save", path=arg(f"{folder}/trace.npz", "")),
-        call(xps.backend_of, array=Argument(real, "EVERY_ARRAY")),
+        call(xps.load, path=Argument(lambda lib: uses.saved(folder), "text"), like="EVERY_ARRAY"),
+        call(uses.saved_by, called="Trace.save", path=arg(f"{folder}/trace.npz", "")),
+        call(xps.backend_of, array=Argument(uses.real, "EVERY_ARRAY")),
         # ---- training
         call(
-            trained,
+            uses.trained,
             loss=arg(score_mh.Sliced(), ""),
-            data=Argument(real, "SAMPLE"),
+            data=Argument(uses.real, "SAMPLE"),
             parameters=arg(score_mh.init_score_network(2, 4, 0), ""),
             epochs=arg(2, "COUNT"),
             optimizer="",
             batch_size=arg(2, "COUNT, none"),
             steps_per_epoch=arg(1, "COUNT, none"),
-            validation=Argument(real, "SAMPLE, none"),
+            validation=Argument(uses.real, "SAMPLE, none"),
             patience=arg(1, "COUNT, none"),
             checkpoint="text",
             progress=arg(False, "FLAG, none"),
         ),
-        call(score_mh.Sliced, as_training_loss, projections="COUNT"),
-        call(score_mh.ExactTrace, as_training_loss),
-        call(score_mh.Denoising, as_training_loss, sigma=arg(0.5, "POSITIVE")),
+        call(score_mh.Sliced, uses.as_training_loss, projections="COUNT"),
+        call(score_mh.ExactTrace, uses.as_training_loss),
+        call(score_mh.Denoising, uses.as_training_loss, sigma=arg(0.5, "POSITIVE")),
         call(
             lambda sigmas: score_mh.AnnealedDenoising(sigmas, lambda x, sigma, parameters: -x),
             called="AnnealedDenoising",
@@ -235,15 +205,15 @@ def _others(folder: str) -> list[Call]:
         call(
             score_mh.ScoreBalance,
             proposal=arg(score_mh.RandomWalk(0.5), ""),
-            score=arg(score, "FUNCTION"),
+            score=arg(uses.score, "FUNCTION"),
             network=arg(score_mh.acceptance_network, "FUNCTION"),
             regularization="POSITIVE, ZERO",
             max_norm="POSITIVE",
             alpha="LADDER",
         ),
-        call(score_mh.RandomWalk, as_balance),
-        call(score_mh.LangevinProposal, as_balance),
-        call(score_mh.CrankNicolson, as_balance, beta=arg(0.5, "SHARE, UP_TO_ONE")),
+        call(score_mh.RandomWalk, uses.as_balance),
+        call(score_mh.LangevinProposal, uses.as_balance),
+        call(score_mh.CrankNicolson, uses.as_balance, beta=arg(0.5, "SHARE, UP_TO_ONE")),
         call(
             score_mh.geometric_noise_levels,
             largest=arg(2.0, "POSITIVE"),
@@ -262,7 +232,7 @@ def _others(folder: str) -> list[Call]:
         call(score_mh.cosine_betas, offset=arg(0.1, "UP_TO_ONE")),
         call(
             score_mh.diffusion_target,
-            as_target,
+            uses.as_target,
             network=arg(lambda x, t: x, "FUNCTION"),
             schedule=arg(score_mh.variance_exploding((0.1, 0.5)), ""),
             prediction=arg("data", ""),
@@ -271,17 +241,19 @@ def _others(folder: str) -> list[Call]:
         ),
         call(
             score_mh.NoisePrediction,
-            as_training_loss,
+            uses.as_training_loss,
             schedule=arg(score_mh.variance_exploding((0.1, 0.5)), ""),
             network=arg(lambda x, t, parameters: score_mh.score_network(x, parameters), "FUNCTION"),
         ),
         # ---- measures
         *(
-            call(f, draws=Argument(deep_draws, "DRAWS, deep"))
+            call(f, draws=Argument(uses.deep_draws, "DRAWS, deep"))
             for f in (metrics.chain_ess, metrics.split_rhat, metrics.mcse_mean)
         ),
-        call(metrics.squared_mmd, x=Argument(real, "SAMPLE, deep"), y=Argument(real, "SAMPLE, deep"), kernel=""),
-        call(metrics.squared_ksd, x=Argument(real, "SAMPLE"), score=Argument(real, "SAMPLE"), kernel=""),
+        call(
+            metrics.squared_mmd, x=Argument(uses.real, "SAMPLE, deep"), y=Argument(uses.real, "SAMPLE, deep"), kernel=""
+        ),
+        call(metrics.squared_ksd, x=Argument(uses.real, "SAMPLE"), score=Argument(uses.real, "SAMPLE"), kernel=""),
     ]
 
 

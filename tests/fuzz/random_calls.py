@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import xpsample as xps
+from tests.compositions.table import DISCRETE, REAL
 from tests.conftest import Library
 from tests.fuzz import uses
 from tests.fuzz.outcomes import outcome
@@ -139,31 +140,14 @@ def _a_model(library: Library, folder: str) -> st.SearchStrategy[Case]:
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 KERNELS: dict[str, Callable[[], Any]] = {
-    "RWM": lambda: xps.RWM(0.5),
-    "RWM, tuned": lambda: xps.RWM(),
-    "ULA": lambda: xps.ULA(0.1),
-    "MALA": lambda: xps.MALA(0.3),
-    "HMC": lambda: xps.HMC(0.1, 2),
+    **{name: make for name, make in REAL.items() if name not in ("MYULA", "StochasticSVGD")},
     "HMC, tuned": lambda: xps.HMC(),
-    "NUTS": lambda: xps.NUTS(0.3, max_depth=3),
-    "MAMS": lambda: xps.MAMS(0.3, 1.0),
-    "MCLMC": lambda: xps.MCLMC(0.3, 1.0),
-    "UnderdampedLangevin": lambda: xps.UnderdampedLangevin(0.1, 1.0),
-    "SGNHT": lambda: xps.SGNHT(0.1, 1.0),
     "ULA, in cycles": lambda: xps.ULA(xps.CosineCycles(0.1, 3)),
-    "PCN": lambda: xps.PCN(0.5),
-    "IndependentMH": lambda: xps.IndependentMH(),
-    "Ensemble": lambda: xps.Ensemble(),
-    "EllipticalSlice": lambda: xps.EllipticalSlice(),
-    "Slice": lambda: xps.Slice(1.0),
     "SRMC": lambda: xps.SRMC(xps.MALA(0.3), 1.0),
     "SRLD": lambda: xps.SRLD(xps.ULA(0.1), 1.0, xps.Rolling(2), xps.RBF(1.0)),
     "ParallelTempering": lambda: xps.ParallelTempering(xps.RWM(0.5), (1.0, 0.5)),
-    "SVGD": lambda: xps.SVGD(0.1),
     "TemperedSMC": lambda: xps.TemperedSMC(xps.RWM(0.5), (0.0, 0.5, 1.0), moves=1),
-    "Gibbs": lambda: xps.Gibbs(),
-    "ChromaticGibbs": lambda: xps.ChromaticGibbs(range(3)),
-    "Sweep": lambda: xps.Sweep(),
+    **{name: DISCRETE[name] for name in ("Gibbs", "ChromaticGibbs", "Sweep")},
 }
 
 
