@@ -301,43 +301,6 @@ def test_what_was_measured_before_an_error_is_kept(run_it, results, report, caps
     assert f"stopped by {by}, with 1 row of results" in report() and "what came out" not in report()
 
 
-def test_a_closed_pipe_keeps_the_rows(tmp_path):
-    script = Path(tmp_path / "one.py")
-    script.write_text(CLOSED_PIPE)
-    done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} {script} {tmp_path / 'out'} | head -4; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "A made-up one\nfull size, seed 0, on numpy-cpu-float64\n0\n1\n141\n" and not done.stderr
-    assert len(json.loads((tmp_path / "out" / "results.json").read_text())) >= 1
-    assert "stopped by a closed pipe" in (tmp_path / "out" / "report.txt").read_text()
-
-
-CLOSED_PIPE = """
-import sys, time, types
-from xpsample import cli
-from xpsample.core import terminal
-from xpsample.experiments import Entry
-from xpsample.experiments.runner import Experiment
-
-terminal.SILENCE = float("inf")  # a busy machine says what it waits for
-
-def measure(run):
-    for i in range(100):
-        yield {"name": str(i)}
-        time.sleep(0.1)
-        run.say(str(i))
-
-EXPERIMENT = Experiment(
-    name="made-up", title="A made-up one", settings={"full": 1}, measure=measure, conclude=lambda run, rows: ""
-)
-sys.modules["made_up"] = types.SimpleNamespace(EXPERIMENT=EXPERIMENT)
-cli.EXPERIMENTS = {"made-up": Entry("made_up", "A made-up one.")}
-sys.exit(cli.main(["run", "made-up", "--out", sys.argv[1]]))
-"""
-
-
 def test_files_of_others_are_not_overwritten(run_it, seeing, seen, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "results.csv").write_text("mine")

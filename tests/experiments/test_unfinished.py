@@ -31,11 +31,13 @@ from xpsample import FiniteDifference, MALA, cli
 from xpsample.experiments import Entry
 from xpsample.experiments.runner import Experiment
 from xpsample.optimize.optimizers import Adam
+from xpsample.core import terminal
 from xpsample.sampling import loop
 from xpsample.score_mh import Denoising, init_score_network
 from xpsample.zoo.gaussian import gaussian
 
 loop.SECONDS = 1e-9  # blocks of two steps
+terminal.SILENCE = float("inf")  # a busy machine says what it waits for
 
 def slow(number):
     with open(sys.argv[1] + ".calls", "a") as file:
@@ -52,6 +54,7 @@ def measure(run):
         found = run.fit(Denoising(0.5), network, rows, epochs=3, gradient=FiniteDifference(1e-3))
         squares = run.once(lambda: slow(number))["squares"]
         run.shown[f"draws {number}"] = trace.draws
+        run.say(str(number))
         row = {"number": np.int64(number), "mean": np.mean(trace.draws), "seconds": time.perf_counter() - began}
         yield row | {"loss": float(found.losses[-1]), "squares": np.sum(squares), "nothing": np.nan}
     run.save("draws", **run.shown)
@@ -138,6 +141,15 @@ def test_a_signal_ends_it_and_one_line_says_how_to_go_on(tmp_path, by, name, cod
     assert len(results(tmp_path / "b")) == count
     whole(tmp_path / "b", "--times", "3", "--resume")
     assert results(tmp_path / "a", "seconds") == results(tmp_path / "b", "seconds")
+
+
+def test_a_closed_pipe_keeps_the_rows(tmp_path):
+    (tmp_path / "made.py").write_text(MADE)
+    command = f"{sys.executable} {tmp_path / 'made.py'} {tmp_path / 'out'} | head -4; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout == "A made-up one\nfull size, seed 0, on numpy-cpu-float64\n0\n1\n141\n" and not done.stderr
+    assert 1 <= len(results(tmp_path / "out")) < 8
+    assert "stopped by a closed pipe" in (tmp_path / "out" / "report.txt").read_text()
 
 
 # ---- in this process -------------------------------------------------------------------------------------------------
