@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asv_benchmarks.peers import by_hand_numpy, problems, turns
-from asv_benchmarks.peers.__main__ import limit, main, markdown
+from asv_benchmarks.peers.__main__ import main
 from xpsample import Target
 from xpsample.core.registry import to_host
 from xpsample.zoo.logistic import logistic_regression
@@ -123,18 +123,3 @@ def test_a_ratio_is_the_median_of_neighboring_runs(monkeypatch):
     found = [row[f"{name}_ratio"] for name in ("cpu", "wall", "least", "most")]
     assert found == pytest.approx([0.8, 0.8, 0.5, 6])
     assert row["ours_cpu"] / row["theirs_cpu"] == pytest.approx(4 / 2)
-
-
-def test_limits_and_markdown():
-    assert limit("blackjax", "analytic", 10) == 0.7 and limit("numpyro", "autodiff", 10) == 1.0
-    for library in ("numpy", "torch"):
-        found = [limit(f"by_hand_{library}", "analytic", chains) for chains in (1, 10, 100, 1000)]
-        assert found == [1.5, 1.4, 1.25, 1.15]
-    assert limit("by_hand_jax", "autodiff", 1) == 1.05 and limit("mici", "analytic", 1) is None
-    row = {"peer": "p", "problem": "q", "score": "analytic"}
-    rows = [row | {"kernel": k, "chains": c, "cpu_ratio": c / 10} for k in ("mala", "hmc") for c in (1, 1000)]
-    rows += [row | {"kernel": "mala", "chains": 1, "score": "autodiff", "cpu_ratio": 9.0}]
-    rows += [row | {"peer": "blackjax", "kernel": "hmc", "chains": 1, "cpu_ratio": 0.5}]
-    head, _, *found = markdown(rows).splitlines()
-    assert head == "| compared with | MALA, 1 | MALA, 1,000 | HMC, 1 | HMC, 1,000 |"
-    assert found == ["| p | 0.10 | 100.00 | 0.10 | 100.00 |", "| BlackJAX (JAX arrays) |  |  | 0.50 |  |"]

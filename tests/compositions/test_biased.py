@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import xpsample as xps
+from tests.compositions.around import Anywhere
 from tests.compositions.claims import claimed, invariance, tilted, weighing, weighs
 from tests.compositions.settings import Setting
 from tests.compositions.test_random_trees import runs_or_is_refused
 from tests.compositions.trees import Onwards, Tree
-from xpsample.kernels import Cosine, Kernel, Trait, tempering
+from xpsample.kernels import Cosine, Trait, tempering
 from xpsample.sosmc import MarginalLikelihood
 from xpsample.srmc import Frozen
-from xpsample.targets import Capability
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
 """Some tilts are too strong on purpose."""
@@ -28,25 +28,10 @@ BITS, SPINS, RAGGED = Setting("bits"), Setting("spins"), Setting("ragged")
 BRIDGE = Setting("gaussian", "bridge")
 
 
-class Trusted(Kernel):
+class Trusted(Anywhere):
     """A kernel that claims to be all that a wrapper may ask for."""
 
-    kernel: Kernel
-
     traits = ~Trait.NONE
-
-    @property
-    def requires(self):
-        return self.kernel.requires & ~(Capability.REAL | Capability.ORDERED)
-
-    def init(self, target, x):
-        return self.kernel.init(target, x)
-
-    def noise(self, x):
-        return self.kernel.noise(x)
-
-    def step(self, target, state, noise):
-        return self.kernel.step(target, state, noise)
 
 
 def tree(kernel):

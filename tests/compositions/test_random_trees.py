@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, seed, settings
 
+from tests.compositions.around import Around
 from tests.compositions.claims import NumPy, claimed, invariance, started, weighing, weighs
 from tests.compositions.settings import REAL, Setting
 from tests.compositions.trees import Tree, compositions
@@ -28,21 +29,10 @@ from xpsample.kernels import Kernel
 from xpsample.sampling.noise import NoiseSource
 
 
-class Watched(Kernel):
+class Watched(Around):
     """A kernel that tells whether it has made a step."""
 
-    kernel: Kernel
     stepped: list = field(default_factory=list)
-
-    @property
-    def requires(self):
-        return self.kernel.requires
-
-    def init(self, target, x):
-        return self.kernel.init(target, x)
-
-    def noise(self, x):
-        return self.kernel.noise(x)
 
     def step(self, target, state, noise):
         self.stepped.append(True)

@@ -5,9 +5,9 @@ import pytest
 
 import xpsample as xps
 from tests.compositions import table
-from xpsample.kernels import ADJUSTED, Kernel, Trait, tempering
+from tests.compositions.around import Anywhere
+from xpsample.kernels import ADJUSTED, Trait, tempering
 from xpsample.kernels.discrete import dlp
-from xpsample.targets import Capability
 
 CASES = table.cases()
 KNOWN = {kind: dict(table.trees(kind)) for kind in ("real", "discrete", "mixed")}
@@ -19,34 +19,17 @@ def quiet():
         yield
 
 
-class Wrong(Kernel):
+class Wrong(Anywhere):
     """A kernel around another one that claims to be exact."""
 
-    base: Kernel
     traits = ADJUSTED
-
-    @property
-    def requires(self):
-        return self.base.requires & ~(Capability.REAL | Capability.ORDERED)
-
-    def init(self, target, x):
-        return self.base.init(target, x)
-
-    def noise(self, x):
-        return self.base.noise(x)
-
-    def step(self, target, state, noise):
-        return self.base.step(target, state, noise)
 
 
 class Hotter(Wrong):
     """It accepts as at a temperature of 3."""
 
-    def noise(self, x):
-        return self.base.noise(x)
-
     def step(self, target, state, noise):
-        return self.base.step(target, state, noise | {"accept": noise["accept"] ** 3})
+        return self.kernel.step(target, state, noise | {"accept": noise["accept"] ** 3})
 
 
 @pytest.mark.filterwarnings("ignore")

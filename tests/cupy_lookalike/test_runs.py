@@ -11,13 +11,14 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
+from tests.compositions.around import Around
 from xpsample.conformance import DeviceDtype, run_check, scenarios
 from xpsample.core.backend import Device
 from xpsample.core.errors import BackendError, FunctionError, LogDensityError
 from xpsample.core.registry import backend_named
 from xpsample.core.specs import Normal, Uniform
 from xpsample.core.tree import items
-from xpsample.kernels import MALA, RWM, ULA, Kernel
+from xpsample.kernels import MALA, RWM, ULA
 from xpsample.particles.ais import AIS
 from xpsample.particles.resampling import Systematic
 from xpsample.particles.smc import TemperedSMC
@@ -120,21 +121,10 @@ def test_what_waits_does_not_grow_with_the_run(cupy, x0):
     assert waits[1] - waits[0] <= 10  # a segment more, whose sums come to the host
 
 
-class Spoilt(Kernel):
+class Spoilt(Around):
     """A kernel whose step does something else first."""
 
-    kernel: Kernel
     first: Callable[[Any, Any], Any]
-
-    @property
-    def requires(self):
-        return self.kernel.requires
-
-    def init(self, target, x):
-        return self.kernel.init(target, x)
-
-    def noise(self, x):
-        return self.kernel.noise(x)
 
     def step(self, target, state, noise):
         x = self.first(target.xp, state.point.x)
