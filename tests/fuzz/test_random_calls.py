@@ -1,4 +1,4 @@
-"""Random cases of the public surface: each ends fine or with one of our errors, and none hangs."""
+"""Random models and runs: each ends fine or with one of our errors, and none hangs."""
 
 import pytest
 
