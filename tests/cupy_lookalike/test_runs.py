@@ -11,6 +11,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
+from tests.bad_input_support import gaussian, log_density
 from tests.compositions.around import Around
 from xpsample.conformance import DeviceDtype, run_check, scenarios
 from xpsample.core.backend import Device
@@ -38,11 +39,7 @@ LOOPS = dict.fromkeys(
 """What the host waits for in the loops of scenarios; docs/developer/without-a-gpu.md says so of their kernels."""
 
 
-def log_density(x):
-    return -0.5 * array_namespace(x).sum(x * x, axis=-1)
-
-
-TARGET = xps.Target(log_density, score=lambda x: -x, hvp=lambda x, v: -v)
+TARGET = gaussian()
 RECORDERS = (xps.Draws(), xps.Statistics(), xps.Moments(), xps.BatchMeans(5))
 
 

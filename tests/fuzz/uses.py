@@ -10,6 +10,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 import xpsample as xps
+from tests.bad_input_support import gaussian, score
+from tests.bad_input_support import log_density as density
 from tests.conftest import Library
 from xpsample import score_mh, sosmc, srmc
 from xpsample.sosmc import LangevinMove, Multinomial, RowBatches, SingleChain
@@ -109,24 +111,12 @@ def _tags_of(default: Any) -> str:
 # ---- targets and positions -------------------------------------------------------------------------------------------
 
 
-def density(x: Any) -> Any:
-    return -0.5 * array_namespace(x).sum(x * x, axis=-1)
-
-
 def density_of_values(p: Any) -> Any:
     return density(p.x)
 
 
-def score(x: Any) -> Any:
-    return -x
-
-
 def potential(x: Any, parameters: Any) -> Any:
     return -0.5 * array_namespace(x).sum((x - parameters) ** 2, axis=-1)
-
-
-def gaussian(**changes: Any) -> Any:
-    return xps.Target(**{"log_density": density, "score": score, "hvp": lambda x, v: -v} | changes)
 
 
 def binary(**changes: Any) -> Any:
