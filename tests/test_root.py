@@ -98,6 +98,7 @@ def test_a_name_is_the_one_of_its_home():
 
     assert xpsample.MALA is MALA and vars(xpsample)["MALA"] is MALA
     assert dir(xpsample) == sorted([*xpsample.__all__, "__version__"])
+    assert all(hasattr(xpsample, name) for name in xpsample.__all__)
 
 
 def test_rooms_are_reached_without_an_import():

@@ -21,7 +21,9 @@ def test_it_is_made_with_its_parents(tmp_path):
     assert json.loads((tmp_path / "a" / "b" / LIST).read_text()) == {"experiment": "one", "files": {}}
 
 
-def test_its_own_files_are_overwritten(tmp_path):
+def test_its_own_files_are_overwritten_and_hidden_ones_do_not_count(tmp_path):
+    put(".gitignore")(tmp_path)
+    put(".cache/a")(tmp_path)
     finished(tmp_path)
     finished(tmp_path)
     assert set(json.loads((tmp_path / LIST).read_text())["files"]) == {"report.txt", "results.csv", "maps/a.npz"}
@@ -55,6 +57,8 @@ def linked(path):
 def test_files_that_it_did_not_make_are_left_alone(tmp_path, change, named):
     out = tmp_path / "out"
     finished(out)
+    with pytest.raises(XpsampleError, match="that two did not make"):
+        OwnFolder(out, "two")
     change(out)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     with pytest.raises(XpsampleError, match=f"{out} holds files that one did not make, .*--out") as raised:
@@ -63,24 +67,11 @@ def test_files_that_it_did_not_make_are_left_alone(tmp_path, change, named):
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-def test_the_files_of_another_experiment_are_left_alone(tmp_path):
-    finished(tmp_path)
-    with pytest.raises(XpsampleError, match="that two did not make"):
-        OwnFolder(tmp_path, "two")
-
-
 def test_few_of_many_files_are_named(tmp_path):
     for i in range(9):
         put(f"{i}.txt")(tmp_path)
     with pytest.raises(XpsampleError, match=r"since: \d.txt, \d.txt, \d.txt, \.\.\.\. Nothing was written"):
         OwnFolder(tmp_path, "one")
-
-
-def test_hidden_files_do_not_count(tmp_path):
-    put(".gitignore")(tmp_path)
-    put(".cache/a")(tmp_path)
-    finished(tmp_path)
-    assert ".gitignore" not in (tmp_path / LIST).read_text()
 
 
 def test_a_killed_run_can_be_run_again(tmp_path):
