@@ -12,6 +12,7 @@ import xpsample as xps
 from tests.zoo.enumeration import DENSITY, SCORE, check_between, check_states, slopes
 from xpsample import sample
 from xpsample.experiments.data import load_dataset
+from xpsample.experiments.hiss.bernoulli import random_bits
 from xpsample.experiments.hiss.binary_network import binary_network, dimension, fit, predict
 from xpsample.experiments.hiss.bnn import ENERGIES, PROBLEMS
 from xpsample.experiments.hiss.bridging import DEVIATION, STRIP, between, intermediate_mass, tempered
@@ -58,6 +59,11 @@ def test_table(quick, name):
     assert rows["PT+DMALA, steps"]["nfe"] == rows["PT+DMALA, draws"]["nfe"] == 5 * 4 * inner
     assert rows["HiSS"]["nfe"] == 4 * inner + 4 * inner / 2
     assert rows["HiSS, L = 0"]["score"] == rows["single flip"]["score"] == rows["uniform proposals"]["score"] == 0
+
+
+def test_random_bits():
+    bits = random_bits(0, 100, 4)
+    assert bits.shape == (100, 4) and abs(np.mean(bits) - 0.5) < 5 * 0.5 / 20
 
 
 def test_the_ising_model_has_32_prominent_states():
