@@ -100,6 +100,19 @@ def test_a_base_that_fails_in_a_measure_is_skipped_and_a_new_library_is_not(edit
         compare(ROOT, broken, ["evaluations-rwm"])
 
 
+def test_a_base_that_lacks_a_kernel_runs_the_others(edited):
+    older = edited("xpsample/__init__.py", " Slice ", " ")
+    first, second = compare(older, ROOT, ["evaluations-rwm", "evaluations-slice"])
+    assert first.first.factor == 1 and second.first is None
+    assert second.skipped == "base: AttributeError: module 'xpsample' has no attribute 'Slice'"
+
+
+def test_a_process_that_ends_is_no_skip(edited):
+    gone = edited("xpsample/kernels/rwm.py", "proposal = target", "__import__('os')._exit(3)\n        _ = target")
+    with pytest.raises(NewCannot, match="the process ended with 3"):
+        compare(ROOT, gone, ["evaluations-rwm"])
+
+
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -181,3 +194,12 @@ def test_without_a_commit_to_compare_with_it_is_skipped(repository, capsys):
     shutil.rmtree(repository / ".git")
     assert command.main([]) == 0
     assert capsys.readouterr().out.count("regressions: skipped, there is no commit to compare with") == 2
+
+
+def test_false_alarms_are_those_that_both_looks_take_for_slower(repository, monkeypatch, capsys):
+    looks = [[timed("a", 1.0)], [timed("a", 1.3, 1.1)], [timed("a", 1.3, 1.3), timed("b", 1.0)]]
+    trees = []
+    monkeypatch.setattr(command, "compare", lambda *args, say: trees.append(args[:2]) or looks[len(trees) - 1])
+    assert command.main(["HEAD", "--false-alarms", "3"]) == 0
+    assert all(base == new for base, new in trees)
+    assert capsys.readouterr().out.splitlines()[-1] == "1 false alarms in 3 comparisons, 2 of which had a second look"
