@@ -16,6 +16,7 @@ from xpsample.experiments.sosmc.ebm2d import METHODS as PLANAR_METHODS
 from xpsample.experiments.sosmc.ebm2d_figures import ALONG, rows_along
 from xpsample.experiments.sosmc.ebm2d_tilts import DRAWS, TILTS, Tilts, tilted
 from xpsample.experiments.sosmc.langevin import NLL, methods
+from xpsample.experiments.sosmc.methods import WithNorms
 from xpsample.experiments.sosmc.mnist import METHODS as IMAGE_METHODS
 from xpsample.experiments.sosmc.mnist import REWARDS as IMAGE_REWARDS
 from xpsample.kernels import MALA, MYULA
@@ -24,6 +25,21 @@ from xpsample.prox import IsotropicTV
 from xpsample.sampling.sampler import sample
 from xpsample.sosmc import SOSMC, LangevinMove, Unweighted
 from xpsample.targets import Capability
+
+
+def test_norms_of_the_gradients_of_each_run():
+    """And the optimizer's own step."""
+    gradients = np.random.default_rng(0).normal(size=(4, 2, 3, 1))  # (update, run, ...)
+    ours, theta = WithNorms(SGD(0.5)), {"a": np.zeros((2, 3)), "b": np.zeros((2, 1))}
+    state = ours.init(theta)
+    for g in gradients:
+        step, state = ours.update({"a": g[..., 0], "b": g[:, 0]}, state, theta)
+        np.testing.assert_array_equal(step["a"], -0.5 * g[..., 0])
+    norms = np.sqrt(np.sum(gradients**2, axis=(2, 3)) + gradients[:, :, 0, 0] ** 2)
+    mean, sd = state.mean_and_sd()
+    np.testing.assert_allclose(mean, norms.mean(axis=0))
+    np.testing.assert_allclose(sd, norms.std(axis=0))
+
 
 # ---- energy models in the plane --------------------------------------------------------------------------------------
 
