@@ -61,18 +61,6 @@ def at_once(self, target, state, noise):
     return module.InTurnState(first, module.with_position(rest, target.evaluate(joint))), one
 
 
-def test_the_same_chain_on_every_library(library):
-    model = mixed()
-    kernel = xps.Blocks({"z": xps.Gibbs(), "x": xps.MALA(0.5)})
-    draws = []
-    like_library = library.array(np.zeros(0))
-    for like in (np.zeros(0), like_library):
-        x0 = model.start(like, chains=4, seed=0)
-        trace = xps.sample(model, kernel, x0, 20, seed=xps.Portable(1), progress=False)
-        draws.append(np.asarray(trace.draws) if like is not like_library else library.host(trace.draws))
-    np.testing.assert_allclose(draws[1], draws[0], rtol=1e-6, atol=1e-6)
-
-
 def test_each_block_is_tuned():
     model = xps.Model(
         lambda p: -0.5 * (p.a / 10) ** 2 - 0.5 * array_namespace(p.b).sum((p.b / 0.1) ** 2, axis=-1),
@@ -123,65 +111,6 @@ def test_a_mixture_beside_its_marginal_form():
     assert error < 0.1
 
 
-@pytest.mark.parametrize(
-    ("sweep", "error", "message"),
-    [
-        ({}, HyperparameterError, "mapping of names"),
-        ({"z": xps.Gibbs()}, HyperparameterError, "x is in no block"),
-        ({"z": xps.Gibbs(), "x": xps.RWM(1.0), "y": xps.RWM(1.0)}, HyperparameterError, "y is no parameter"),
-        ({"z": xps.Gibbs(), ("x", "z"): xps.RWM(1.0)}, HyperparameterError, "z is in two blocks"),
-        ({("x", "z"): xps.RWM(1.0)}, CapabilityError, "mixes a discrete parameter with others"),
-        ({"z": xps.Gibbs(), "x": xps.Blocks({"x": xps.RWM(1.0)})}, HyperparameterError, "cannot contain Blocks"),
-        ({"z": xps.RWM(1.0), "x": xps.RWM(1.0)}, CapabilityError, "RWM moves real numbers, but z is discrete"),
-        ({"z": xps.Gibbs(), "x": xps.Gibbs()}, CapabilityError, "Gibbs moves discrete values, but x is real"),
-        ({"z": xps.Gibbs(), "x": xps.SRMC(xps.RWM(1.0), 1.0)}, CapabilityError, "Blocks cannot go around SRMC"),
-    ],
-)
-def test_what_is_refused(sweep, error, message):
-    model = mixed()
-    with pytest.raises(error, match=message):
-        xps.sample(model, xps.Blocks(sweep), model.start(np.zeros(0), chains=2, seed=0), 3, seed=0)
-
-
-def test_a_kernel_for_real_numbers_alone_is_refused():
-    model = mixed()
-    with pytest.raises(CapabilityError, match="moves real positions"):
-        xps.sample(model, xps.RWM(1.0), model.start(np.zeros(0), chains=2, seed=0), 3, seed=0)
-
-
-def test_a_discrete_kernel_alone_is_refused():
-    model = mixed()
-    with pytest.raises(CapabilityError, match="use Blocks, such as Blocks"):
-        xps.sample(model, xps.Gibbs(), model.start(np.zeros(0), chains=2, seed=0), 3, seed=0)
-
-
-def test_tempering_around_blocks():
-    kernel = xps.ParallelTempering(xps.Blocks({"z": xps.Gibbs(), "x": xps.RWM(2.0)}), (1.0, 0.5))
-    assert np.max(np.abs(z_scores(kernel, chains=2_000))) < 4.5
-
-
-def test_blocks_need_a_model():
-    with pytest.raises(HyperparameterError, match="parameters of a Model"):
-        xps.sample(xps.Target(lambda x: -0.5 * (x**2).sum(-1)), xps.Blocks({"x": xps.RWM(1.0)}), np.zeros(2), 3, seed=0)
-
-
-def test_resumes_bit_for_bit(tmp_path):
-    model, kernel = mixed(), xps.Blocks({"z": xps.Gibbs(), "x": xps.RWM()})
-    x0, options = model.start(np.zeros(0), chains=3, seed=0), {"warmup": 50, "progress": False}
-    whole = xps.sample(model, kernel, x0, 40, seed=1, **options)
-    xps.sample(model, kernel, x0, 15, seed=1, checkpoint=tmp_path, **options)
-    again = xps.sample(model, kernel, x0, 40, seed=1, checkpoint=tmp_path, **options)
-    np.testing.assert_array_equal(again.draws, whole.draws)
-
-
-def test_evaluations_are_those_of_all_blocks():
-    model = mixed()
-    x0 = model.start(np.zeros(0), chains=3, seed=0)
-    trace = xps.sample(model, xps.Blocks({"z": xps.Gibbs(), "x": xps.RWM(1.0)}), x0, 5, seed=1, progress=False)
-    # One at the other value of z, and one at the proposal for x.
-    assert trace.run_statistics.evaluations["log_density"] == 2
-
-
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_divergences_of_every_block_are_counted(first):
     """Only a proposal for `a` leads to where the density is nan; its block may be the first or the last."""
@@ -200,3 +129,27 @@ def test_divergences_of_every_block_are_counted(first):
     assert any(issubclass(warning.category, DivergenceWarning) for warning in said)
     share = np.mean(trace.statistics["diverged"])
     assert 0.1 < share < 0.5
+
+
+@pytest.mark.parametrize(
+    ("sweep", "error", "message"),
+    [
+        ({}, HyperparameterError, "mapping of names"),
+        ({"z": xps.Gibbs()}, HyperparameterError, "x is in no block"),
+        ({"z": xps.Gibbs(), "x": xps.RWM(1.0), "y": xps.RWM(1.0)}, HyperparameterError, "y is no parameter"),
+        ({"z": xps.Gibbs(), ("x", "z"): xps.RWM(1.0)}, HyperparameterError, "z is in two blocks"),
+        ({("x", "z"): xps.RWM(1.0)}, CapabilityError, "mixes a discrete parameter with others"),
+        ({"z": xps.Gibbs(), "x": xps.Blocks({"x": xps.RWM(1.0)})}, HyperparameterError, "cannot contain Blocks"),
+        ({"z": xps.RWM(1.0), "x": xps.RWM(1.0)}, CapabilityError, "RWM moves real numbers, but z is discrete"),
+        ({"z": xps.Gibbs(), "x": xps.Gibbs()}, CapabilityError, "Gibbs moves discrete values, but x is real"),
+        ({"z": xps.Gibbs(), "x": xps.SRMC(xps.RWM(1.0), 1.0)}, CapabilityError, "Blocks cannot go around SRMC"),
+        (xps.RWM(1.0), CapabilityError, "moves real positions"),
+        (xps.Gibbs(), CapabilityError, "use Blocks, such as Blocks"),
+    ],
+)
+def test_what_is_refused(sweep, error, message):
+    model, x0 = mixed(), mixed().start(np.zeros(0), chains=2, seed=0)
+    with pytest.raises(error, match=message):
+        xps.sample(model, xps.Blocks(sweep) if isinstance(sweep, dict) else sweep, x0, 3, seed=0)
+    with pytest.raises(HyperparameterError, match="parameters of a Model"):
+        xps.sample(xps.Target(lambda x: -0.5 * (x**2).sum(-1)), xps.Blocks({"x": xps.RWM(1.0)}), np.zeros(2), 3, seed=0)

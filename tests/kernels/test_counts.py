@@ -1,4 +1,4 @@
-"""What wrappers and blocks spend: what a step says is what it calls, and no more than it needs."""
+"""What kernels, wrappers and blocks spend: what a step says is what it calls, and no more than it needs."""
 
 import math
 
@@ -13,6 +13,8 @@ from xpsample.conformance.counting import NONE, Counter, stated
 from xpsample.kernels.compose import on_target
 from xpsample.sampling.noise import Portable
 from xpsample.sosmc import SOSMC
+from xpsample.srld import Balanced
+from xpsample.zoo.ising import ising_lattice
 
 CHAINS = 3
 WIDE = xps.Target(lambda x: -0.1 * np.sum(x * x, axis=-1), score=lambda x: -0.2 * x, hvp=lambda x, v: -0.2 * v)
@@ -42,7 +44,34 @@ def counts(target, kernel, x0, steps=3):
     return np.asarray(said) / chains, np.asarray(called) / chains
 
 
-WRAPPERS = [
+LATTICE = ising_lattice((2, 3), 0.4, np.arange(6.0) / 6)
+FOURS = xps.Target(BITS.log_density, space=LEVELS.space)
+SPINS = xps.Target(lambda x: np.sum(x, axis=-1), differences=lambda x: (-2.0 * x)[..., None], space=xps.Spins())
+EXACT, SHIFT = xps.Exact(), xps.Shift()
+FORWARD, CENTRAL = xps.FiniteDifference(1e-3, "forward"), xps.FiniteDifference(1e-3, "central")
+CASES = [
+    (QUARTIC, xps.RWM(0.5), (1, 0, 0)),
+    (QUARTIC, xps.PCN(0.5), (1, 0, 0)),
+    (QUARTIC, xps.IndependentMH(0.0), (1, 0, 0)),
+    (QUARTIC, xps.ULA(0.1), (0, 1, 0)),
+    (QUARTIC, xps.UnderdampedLangevin(0.1), (0, 1, 0)),
+    (QUARTIC, xps.SGNHT(0.1), (0, 1, 0)),
+    (QUARTIC, xps.MALA(0.1), (1, 1, 0)),
+    (QUARTIC, xps.HMC(0.1, 1), (1, 1, 0)),
+    (QUARTIC, xps.HMC(0.1, 5), (1, 5, 0)),
+    # SRMC: a kernel without a score needs the score for the tilt of its density, and never an hvp.
+    (QUARTIC, xps.SRMC(xps.RWM(0.5), alpha=0.5), (1, 1, 0)),
+    (QUARTIC, xps.SRMC(xps.PCN(0.5), alpha=0.5), (1, 1, 0)),
+    (QUARTIC, xps.SRMC(xps.IndependentMH(0.0), alpha=0.5), (1, 1, 0)),
+    # One hvp re-tilts the point, one tilts the proposal, at which ULA does not look.
+    (QUARTIC, xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=EXACT), (1, 1, 2)),
+    (QUARTIC, xps.SRMC(xps.ULA(0.1), alpha=0.5), (0, 1, 1)),
+    (QUARTIC, xps.SRMC(xps.UnderdampedLangevin(0.1), alpha=0.5), (0, 1, 2)),
+    (QUARTIC, xps.SRMC(xps.HMC(0.1, 5), alpha=0.5, tilt=EXACT), (1, 5, 6)),
+    (QUARTIC, xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=SHIFT), (1, 3, 0)),
+    (QUARTIC, xps.SRMC(xps.HMC(0.1, 4), alpha=0.5, tilt=SHIFT), (1, 6, 0)),
+    (QUARTIC, xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=FORWARD), (1, 3, 0)),
+    (QUARTIC, xps.SRMC(xps.MALA(0.1), alpha=0.5, tilt=CENTRAL), (1, 5, 0)),
     (QUARTIC, xps.ParallelTempering(xps.MALA(0.1), (1.0, 0.5)), (2, 2, 0)),
     (QUARTIC, xps.ParallelTempering(xps.RWM(0.1), (1.0, 0.5, 0.2)), (3, 0, 0)),
     (BRIDGE, xps.ParallelTempering(xps.HMC(0.1, 2), (1.0, 0.5)), (4, 8, 0)),
@@ -65,12 +94,20 @@ WRAPPERS = [
     (BITS, xps.ParallelTempering(xps.LocallyBalanced(), (1.0, 0.5)), (14, 0, 0)),
     # The tilt is made of the scores at all values that a variable may take.
     (LEVELS, xps.SRMC(xps.Gibbs(), 0.1, tilt=xps.Untilted()), (3, 3, 0)),
+    (QUARTIC, xps.SRLD(xps.UnderdampedLangevin(0.2), Balanced(5), xps.Rolling(2, 3)), (0, 1, 0)),
+    # Differences that are given count as scores: one for each color, or each variable once.
+    (SPINS, xps.ChromaticGibbs([0, 1, 1, 2, 0, 1]), (3, 3, 0)),
+    (LATTICE, xps.Sweep(), (1, 1, 0)),
+    (LATTICE, xps.Sweep(heat_bath=True), (1, 1, 0)),
+    (FOURS, xps.Sweep(), (1 + 6 * 4, 0, 0)),
+    (BITS, xps.HiSS(xps.GWG(), 1.0, 3, 0), (3, 0, 0)),
 ]
 
 
-@pytest.mark.parametrize(("target", "kernel", "expected"), WRAPPERS, ids=[repr(case[1])[:60] for case in WRAPPERS])
-def test_a_wrapper_spends_what_it_says(target, kernel, expected):
-    x0 = start(CHAINS) if target not in (BITS, LEVELS) else np.ones((CHAINS, 6))
+@pytest.mark.parametrize(("target", "kernel", "expected"), CASES, ids=[repr(case[1])[:60] for case in CASES])
+def test_a_step_spends_what_it_says(target, kernel, expected):
+    discrete = isinstance(getattr(target, "space", None), xps.Binary | xps.Categorical | xps.Spins)
+    x0 = np.ones((CHAINS, 6)) if discrete else start(CHAINS)
     said, called = counts(target, kernel, x0)
     np.testing.assert_array_equal(said, called)
     np.testing.assert_array_equal(called, [expected] * len(called))
@@ -120,6 +157,12 @@ def test_blocks_spend_what_they_say(values, sweep, expected, around):
     said, called = counts(model, kernel, model.start(library.array(np.zeros(0)), chains=CHAINS, seed=0))
     np.testing.assert_array_equal(said, called)
     np.testing.assert_array_equal(called, [[rungs * count for count in expected]] * len(called))
+
+
+def test_differentiation_by_differences_is_counted_in_densities():
+    target = xps.Target(QUARTIC.log_density, gradient=xps.FiniteDifference())
+    trace = xps.sample(target, xps.MALA(0.1), start(4), 5, seed=0)
+    assert trace.run_statistics.evaluations == {"log_density": 1 + 2 * 3, "score": 0, "hvp": 0}
 
 
 def test_what_the_gaussian_of_other_tests_costs_is_as_said():

@@ -140,17 +140,6 @@ def test_approximate_ratios_are_refused_at_both_ends(base, end):
         xps.sample(xps.Bridge(*pair), xps.DelayedAcceptance(base), start(4), 10, seed=1)
 
 
-def test_pairs_of_pairs_are_corrected_twice():
-    """Three densities, each dearer than the one before; the draws are those of the last one, within 5 errors."""
-    pair = xps.Bridge(xps.Target(lambda x: 0.6 * cheap(x)), xps.Target(lambda x: 0.8 * cheap(x)))
-    kernel = xps.DelayedAcceptance(xps.DelayedAcceptance(xps.RWM(0.8), 2), 2)
-    x0 = np.random.default_rng(0).multivariate_normal(np.zeros(3), np.linalg.inv(PRECISION), size=400)
-    draws = xps.sample(xps.Bridge(pair, xps.Target(cheap)), kernel, x0, 200, seed=1, progress=False).draws
-    squares = np.mean(np.sum(draws * (draws @ PRECISION), axis=-1), axis=0)  # 3 on average, of each chain
-    assert abs(np.mean(squares) - 3) < 5 * np.std(squares) / 20
-    assert np.std(squares) / 20 < 0.1
-
-
 def test_what_else_is_refused():
     with pytest.raises(HyperparameterError, match=r"does not tune RWM\.covariance, RWM\.step_size\. Set"):
         xps.DelayedAcceptance(xps.RWM())

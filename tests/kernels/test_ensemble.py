@@ -12,7 +12,7 @@ from xpsample.conformance.distributions import gaussian_distribution
 from xpsample.core import tree
 from xpsample.core.errors import CapabilityError, PositionError, TraceError
 from xpsample.diagnostics.convergence import ensemble_ess, mixing
-from xpsample.kernels import ChainState, Info, Trait
+from xpsample.kernels import ChainState, Info
 from xpsample.zoo.gaussian import gaussian
 
 SCENARIO = next(scenario for scenario in scenarios() if scenario.name == "ensemble")
@@ -225,30 +225,6 @@ def test_arviz_is_told_which_chains_are_walkers_of_an_ensemble(tmp_path, stored)
     means = x.groupby("ensemble").mean()
     np.testing.assert_allclose(means.isel(draw=-1), np.mean(trace.draws[-1], axis=1))
     assert "ensemble" not in xps.sample(NORMAL, xps.RWM(1.0), walkers(4, 2), 20, seed=1).to_arviz()["posterior"].coords
-
-
-@pytest.mark.parametrize(
-    "around",
-    [
-        lambda k: xps.SRMC(k, 0.5),
-        lambda k: xps.Blocks({"a": k}),
-        lambda k: xps.AIS(k, (0.0, 1.0)),
-        lambda k: xps.TemperedSMC(k, (0.0, 1.0)),
-    ],
-    ids=["SRMC", "Blocks", "AIS", "SMC"],
-)
-def test_what_needs_chains_of_their_own_refuses_ensembles(around):
-    with pytest.raises(CapabilityError, match="cannot go around Ensemble, since its chains depend on each other"):
-        around(xps.Ensemble())
-
-
-@pytest.mark.slow
-def test_tempered_ensembles_swap_and_are_one_chain_each():
-    kernel = xps.ParallelTempering(xps.Ensemble(), (1.0, 0.4))
-    assert Trait.SEPARATE not in kernel.traits
-    x0 = gaussian_distribution(np.eye(2)).draw(np.random.default_rng(0), 4000).reshape(500, 8, 2)
-    trace = xps.sample(NORMAL, kernel, x0, 1, burn_in=19, seed=1)
-    assert gaussian_distribution(np.eye(2)).compare(trace.draws[-1].reshape(-1, 2)).passed
 
 
 @pytest.mark.slow

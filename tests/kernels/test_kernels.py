@@ -1,9 +1,7 @@
-"""What holds for every kernel: chains are independent, sweeps, linear maps, costs, stationary laws.
+"""What holds for every kernel: chains are independent, sweeps, linear maps, stationary laws.
 
 Every kernel is stepped directly, with noise given, so that equal noise must give equal chains.
 """
-
-import math
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from tests.kernels.support import (
     KERNELS,
     NARROW,
     QUARTIC,
-    STEPS,
     NumPy,
     assert_variance,
     every_base,
@@ -28,11 +25,9 @@ from tests.kernels.support import (
     walk,
 )
 from xpsample.core import tree
-from xpsample.gradients import FiniteDifference
-from xpsample.gradients.choices import Evaluations
-from xpsample.kernels import HMC, MALA, PCN, RWM, SGNHT, ULA, IndependentMH, UnderdampedLangevin
+from xpsample.kernels import MALA, UnderdampedLangevin
 from xpsample.srmc import SRMC, PowerLaw
-from xpsample.targets import Exact, Shift, Target
+from xpsample.targets import Exact, Target
 
 # ---- chains are independent, axes are chains -------------------------------------------------------------------------
 
@@ -48,18 +43,16 @@ def test_a_batch_is_a_loop_over_single_chains(library, make):
         np.testing.assert_allclose(together[:, i, j], alone, rtol=1e-10, atol=1e-12)
 
 
-@every_kernel
-def test_chain_axes_may_be_folded(make):
-    kernel, x = make(0.3), start(2, 3)
-    noise = noise_of(kernel, x)
-    folded, _, _ = walk(
-        NumPy, kernel, x.reshape(6, 3), {name: a.reshape(STEPS, 6, *a.shape[3:]) for name, a in noise.items()}
-    )
-    axes, _, _ = walk(NumPy, kernel, x, noise)
-    np.testing.assert_allclose(folded, axes.reshape(STEPS, 6, 3), rtol=1e-10, atol=1e-12)
+SWEPT = {name: (make, [0.1, 0.3, 0.5]) for name, make in KERNELS.items()} | {
+    "friction": (lambda a: UnderdampedLangevin(0.2, friction=a), [0.5, 2.0]),
+    "alpha": (lambda a: SRMC(MALA(0.3), alpha=a, tilt=Exact()), [0.0, 1.0]),
+    "rho": (lambda a: SRMC(MALA(0.3), alpha=1.0, schedule=PowerLaw(rho=a), tilt=Exact()), [0.6, 1.0]),
+}
 
 
-def assert_a_sweep_is_several_runs(library, make, values):
+@pytest.mark.parametrize(("make", "values"), SWEPT.values(), ids=SWEPT)
+def test_a_sweep_is_several_runs(library, make, values):
+    """Positions (3, 5, dim) with a step size of shape (3, 1) are three runs with a step size each."""
     x = start(len(values), 5)
     sweep = make(library.array(np.asarray(values)[:, None]))
     noise = noise_of(sweep, x)
@@ -67,25 +60,6 @@ def assert_a_sweep_is_several_runs(library, make, values):
     for i, value in enumerate(values):
         apart, _, _ = walk(library, make(value), x[i], {name: rows[:, i] for name, rows in noise.items()})
         np.testing.assert_allclose(together[:, i], apart, rtol=1e-10, atol=1e-12)
-
-
-@every_kernel
-def test_a_sweep_is_several_runs(library, make):
-    """Positions (3, 5, dim) with a step size of shape (3, 1) are three runs with a step size each."""
-    assert_a_sweep_is_several_runs(library, make, [0.1, 0.3, 0.5])
-
-
-@pytest.mark.parametrize(
-    ("make", "values"),
-    [
-        (lambda a: UnderdampedLangevin(0.2, friction=a), [0.5, 2.0]),
-        (lambda a: SRMC(MALA(0.3), alpha=a, tilt=Exact()), [0.0, 1.0]),
-        (lambda a: SRMC(MALA(0.3), alpha=1.0, schedule=PowerLaw(rho=a), tilt=Exact()), [0.6, 1.0]),
-    ],
-    ids=["friction", "alpha", "rho"],
-)
-def test_sweeps_over_other_hyper_parameters(library, make, values):
-    assert_a_sweep_is_several_runs(library, make, values)
 
 
 @every_kernel
@@ -180,94 +154,7 @@ def test_a_vector_is_a_diagonal_matrix(library, make):
     np.testing.assert_allclose(first, second, rtol=1e-10, atol=1e-12)
 
 
-@every_kernel
-def test_ones_are_the_identity(make):
-    x = start(5)
-    noise = noise_of(make(0.2), x)
-    first, second = (walk(NumPy, kernel, x, noise)[0] for kernel in (make(0.2), make(0.2, np.ones(3))))
-    np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-14)
-
-
-# ---- what a step costs -----------------------------------------------------------------------------------------------
-
-
-class Counting:
-    """The quartic density, counting evaluations by chain."""
-
-    def __init__(self):
-        self.spent = dict.fromkeys(Evaluations._fields, 0)
-        self.target = Target(
-            self._counted("log_density", QUARTIC.log_density),
-            score=self._counted("score", QUARTIC.score),
-            hvp=self._counted("hvp", QUARTIC.hvp),
-        )
-
-    def _counted(self, name, function):
-        def counted(x, *rest):
-            self.spent[name] += math.prod(x.shape[:-1])
-            return function(x, *rest)
-
-        return counted
-
-
-COSTS = [
-    (RWM(0.5), (1, 0, 0)),
-    (PCN(0.5), (1, 0, 0)),
-    (IndependentMH(0.0), (1, 0, 0)),
-    (ULA(0.1), (0, 1, 0)),
-    (UnderdampedLangevin(0.1), (0, 1, 0)),
-    (SGNHT(0.1), (0, 1, 0)),
-    (MALA(0.1), (1, 1, 0)),
-    (HMC(0.1, 1), (1, 1, 0)),
-    (HMC(0.1, 5), (1, 5, 0)),
-    # SRMC: a kernel without a score needs the score for the tilt of its density, and never an hvp.
-    (SRMC(RWM(0.5), alpha=0.5), (1, 1, 0)),
-    (SRMC(PCN(0.5), alpha=0.5), (1, 1, 0)),
-    (SRMC(IndependentMH(0.0), alpha=0.5), (1, 1, 0)),
-    # One hvp re-tilts the point, one tilts the proposal, at which ULA does not look.
-    (SRMC(MALA(0.1), alpha=0.5, tilt=Exact()), (1, 1, 2)),
-    (SRMC(ULA(0.1), alpha=0.5), (0, 1, 1)),
-    (SRMC(UnderdampedLangevin(0.1), alpha=0.5), (0, 1, 2)),
-    (SRMC(HMC(0.1, 5), alpha=0.5, tilt=Exact()), (1, 5, 6)),
-    (SRMC(MALA(0.1), alpha=0.5, tilt=Shift()), (1, 3, 0)),
-    (SRMC(HMC(0.1, 4), alpha=0.5, tilt=Shift()), (1, 6, 0)),
-    (SRMC(MALA(0.1), alpha=0.5, tilt=FiniteDifference(1e-3, "forward")), (1, 3, 0)),
-    (SRMC(MALA(0.1), alpha=0.5, tilt=FiniteDifference(1e-3, "central")), (1, 5, 0)),
-]
-
-
-@pytest.mark.parametrize(("kernel", "expected"), COSTS, ids=lambda value: repr(value)[:60])
-def test_a_step_spends_what_it_says(kernel, expected):
-    counting, x = Counting(), start(4)
-    bound = counting.target.prepare(x, kernel.requires)
-    state = kernel.init(bound, x)
-    for t in range(3):
-        counting.spent = dict.fromkeys(counting.spent, 0)
-        noise = {name: rows[t] for name, rows in noise_of(kernel, x).items()}
-        state, info = kernel.step(bound, state, noise)
-        assert tuple(count / 4 for count in counting.spent.values()) == expected
-        assert info.evaluations == Evaluations(*expected)
-
-
-@pytest.mark.parametrize(("kernel", "expected"), COSTS, ids=lambda value: repr(value)[:60])
-def test_a_run_reports_the_costs_of_its_steps(kernel, expected):
-    trace = xps.sample(QUARTIC, kernel, start(4), 5, seed=0)
-    assert trace.run_statistics.evaluations == dict(zip(Evaluations._fields, expected, strict=True))
-
-
-def test_differentiation_by_differences_is_counted_in_densities():
-    target = Target(QUARTIC.log_density, gradient=FiniteDifference())
-    trace = xps.sample(target, MALA(0.1), start(4), 5, seed=0)
-    assert trace.run_statistics.evaluations == {"log_density": 1 + 2 * 3, "score": 0, "hvp": 0}
-
-
 # ---- stationary distributions ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kernel", ADJUSTED.values(), ids=ADJUSTED)
-def test_an_exact_start_stays_exact(kernel):
-    x0 = math.sqrt(0.5) * np.random.default_rng(4).normal(size=(CHAINS, 1))
-    assert_variance(xps.sample(NARROW, kernel, x0, 1, burn_in=9, seed=5).draws[-1], 0.5)
 
 
 @pytest.mark.parametrize("kernel", ADJUSTED.values(), ids=ADJUSTED)

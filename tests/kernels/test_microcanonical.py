@@ -44,19 +44,6 @@ def test_the_kinetic_energy_is_minus_the_log_jacobian(dim):
         assert np.log(abs(np.linalg.det(jacobian))) == pytest.approx(-energy[i], abs=1e-7)
 
 
-def test_kicks_add_up_and_turn_back():
-    """Two kicks are one of the sum of their times; the same kick of the velocity turned round undoes it."""
-    u, s = velocities_and_scores(4)
-    half, first = kick(numpy_xp, u, s, 0.3)
-    whole, second = kick(numpy_xp, half, s, 0.5)
-    once, energy = kick(numpy_xp, u, s, 0.8)
-    np.testing.assert_allclose(whole, once, atol=1e-14)
-    np.testing.assert_allclose(first + second, energy, atol=1e-13)
-    back, lost = kick(numpy_xp, -once, s, 0.8)
-    np.testing.assert_allclose(back, -u, atol=1e-13)
-    np.testing.assert_allclose(lost, -energy, atol=1e-12)
-
-
 def test_a_kick_of_any_size_is_finite(library32):
     """Without a score nothing turns; with a huge one the velocity is along it."""
     u, s = velocities_and_scores(3)

@@ -1,4 +1,4 @@
-"""The no-U-turn sampler: against trees built leaf by leaf, its distribution, its costs, what it refuses."""
+"""The no-U-turn sampler: against trees built leaf by leaf, its warm-up, divergences, what it refuses."""
 
 import math
 
@@ -7,13 +7,13 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
-from tests.kernels.support import COVARIANCE, NumPy, density, kinetic, leapfrog, noise_of, start, walk
+from tests.kernels.support import COVARIANCE, density, kinetic, leapfrog, noise_of, start, walk
 from xpsample.adaptation import Doublings
 from xpsample.core.errors import CapabilityError, DivergenceWarning, HyperparameterError
 from xpsample.kernels import NUTS
 from xpsample.kernels.nuts import split
 from xpsample.kernels.schedules import with_field
-from xpsample.targets import LineIntegral, Tempered
+from xpsample.targets import LineIntegral
 
 
 def turned(leaves, mass):
@@ -55,39 +55,27 @@ def by_hand(x, momentum, uniforms, step_size, max_depth, mass):
     return draw, max_depth, evaluated
 
 
-@pytest.mark.parametrize("step_size", [0.15, 0.7])
-def test_nuts_by_hand(library, step_size):
-    """With a dense mass, for each chain alone; chains end at different depths."""
-    x, mass, max_depth = start(30), COVARIANCE, 5
-    kernel = NUTS(step_size, library.array(mass), max_depth)
+@pytest.mark.parametrize(("step_size", "least"), [(0.15, 5), (0.7, 5), (0.15, 1)])
+def test_nuts_by_hand(library, step_size, least):
+    """With a dense mass, for each chain alone; chains end at different depths.
+
+    In a warm-up chains may double less often than the kernel has noise for: in one case half of them once at most.
+    """
+    x, mass, most = start(30), COVARIANCE, np.where(np.arange(30) % 2, 5, least)
+    kernel = NUTS(step_size, library.array(mass), 5)
     noise = noise_of(kernel, x, 1)
+    if least < 5:
+        limit = library.backend.from_host(most.astype(np.int32), library.array(x))
+        kernel = with_field(kernel, "max_depth", limit)
     positions, infos, _ = walk(library, kernel, x, noise)
-    expected = [
-        by_hand(*chain, step_size, max_depth, mass)
-        for chain in zip(x, noise["momentum"][0], noise["doubling"][0], strict=True)
-    ]
+    chains = zip(x, noise["momentum"][0], noise["doubling"][0], most, strict=True)
+    expected = [by_hand(at, p, u, step_size, int(depth), mass) for at, p, u, depth in chains]
     draws, depths, leaves = (np.asarray(column) for column in zip(*expected, strict=True))
     np.testing.assert_allclose(positions[0], draws, rtol=1e-9, atol=1e-11)
     np.testing.assert_array_equal(library.host(infos[0].depth), depths)
     np.testing.assert_array_equal(library.host(infos[0].evaluations.score), leaves)
     np.testing.assert_array_equal(library.host(infos[0].moved), np.any(draws != x, axis=-1))
     assert len(set(depths)) > 1
-
-
-def test_in_a_warm_up_chains_may_double_less_than_the_kernel(library):
-    """Half of them once, and half of them as often as it has noise for: each is the tree of that depth."""
-    x, mass, most = start(30), COVARIANCE, np.where(np.arange(30) % 2, 5, 1)
-    kernel = NUTS(0.15, library.array(mass), 5)
-    noise = noise_of(kernel, x, 1)
-    limit = library.backend.from_host(most.astype(np.int32), library.array(x))
-    positions, infos, _ = walk(library, with_field(kernel, "max_depth", limit), x, noise)
-    chains = zip(x, noise["momentum"][0], noise["doubling"][0], most, strict=True)
-    expected = [by_hand(x, p, u, 0.15, int(most), mass) for x, p, u, most in chains]
-    draws, depths, leaves = (np.asarray(column) for column in zip(*expected, strict=True))
-    np.testing.assert_allclose(positions[0], draws, rtol=1e-9, atol=1e-11)
-    np.testing.assert_array_equal(library.host(infos[0].depth), depths)
-    np.testing.assert_array_equal(library.host(infos[0].evaluations.score), leaves)
-    assert max(depths[most == 5]) > 1
 
 
 @pytest.mark.slow
@@ -113,27 +101,6 @@ def test_the_numbers_of_doublings_may_be_others():
 
 
 QUARTIC = xps.Target(lambda x: -0.25 * (x * x * x * x).sum(-1), score=lambda x: -(x * x * x))
-CELLS = 16
-
-
-def quartic_quantile(share):
-    """Of the density in proportion to exp(-x^4 / 4), by quadrature."""
-    grid = np.linspace(-5, 5, 200_001)
-    cumulative = np.cumsum(np.exp(-0.25 * grid**4))
-    return np.interp(share, cumulative / cumulative[-1], grid)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("step_size", "steps"), [(0.5, 4), (0.03, 1)])
-def test_exact_draws_stay_exact_draws(dtype, step_size, steps):
-    """Chi-square of 16 cells of equal probability; error probability 1e-7. Trees have about 4 and 60 leaves."""
-    x = quartic_quantile(np.random.default_rng(1).random((20_000, 1))).astype(dtype)
-    trace = xps.sample(QUARTIC, NUTS(step_size, max_depth=7), x, steps, seed=2, progress=False)
-    edges = quartic_quantile(np.arange(1, CELLS) / CELLS)
-    counts = np.bincount(np.searchsorted(edges, trace.draws[-1, :, 0]), minlength=CELLS)
-    expected = len(x) / CELLS
-    assert np.sum((counts - expected) ** 2 / expected) < 63.6  # of 15 degrees of freedom
-    assert trace.run_statistics.evaluations["score"] > (50 if step_size < 0.1 else 3)
 
 
 def test_what_a_choice_leaves_of_a_uniform_is_uniform_and_independent_of_it():
@@ -145,17 +112,6 @@ def test_what_a_choice_leaves_of_a_uniform_is_uniform_and_independent_of_it():
             expected = len(part) / 10
             assert np.sum((counts - expected) ** 2 / expected) < 49.0  # error probability 1.7e-7
     assert split(numpy_xp, u, np.ones_like(u))[0].all() and not split(numpy_xp, u, np.zeros_like(u))[0].any()
-
-
-def test_a_chain_makes_the_steps_that_it_makes_alone():
-    """Whatever the trees of those beside it."""
-    x = start(7)
-    kernel = NUTS(0.3)
-    noise = noise_of(kernel, x, 3)
-    together, _, _ = walk(NumPy, kernel, x, noise)
-    for i in range(len(x)):
-        alone, _, _ = walk(NumPy, kernel, x[i : i + 1], {name: rows[:, i : i + 1] for name, rows in noise.items()})
-        np.testing.assert_allclose(alone[:, 0], together[:, i], rtol=1e-12)
 
 
 def test_a_divergence_ends_the_trajectory_and_is_counted():
@@ -188,29 +144,3 @@ def test_estimated_ratios_are_refused():
             xps.sample(target, NUTS(0.3), np.zeros((2, 1)), 3, seed=1, progress=False)
     with pytest.raises(CapabilityError, match="Minibatch cannot go around NUTS"):
         xps.Minibatch(NUTS(0.3), 10)
-
-
-def test_it_runs_under_each_wrapper(library):
-    """And counts what each chain spends."""
-    x0 = library.array(start(4))
-    xp = library.xp
-    target = xps.Target(lambda x: -0.5 * xp.sum(x * x, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
-    kernels = {
-        "tempering": xps.ParallelTempering(NUTS(0.5, max_depth=3), (1.0, 0.5)),
-        "repellent": xps.SRMC(NUTS(0.5, max_depth=3), 0.5),
-        "tempered": NUTS(0.5, max_depth=3),
-    }
-    for name, kernel in kernels.items():
-        on = Tempered(target, 0.5) if name == "tempered" else target
-        trace = xps.sample(on, kernel, x0, 5, seed=1, progress=False)
-        assert np.all(np.isfinite(library.host(trace.draws)))
-        assert 1 < trace.run_statistics.evaluations["score"] < 17
-
-
-def test_the_info_of_single_steps_has_evaluations_and_depth(library):
-    x0 = library.array(start(4))
-    target = xps.Target(lambda x: -0.5 * library.xp.sum(x * x, axis=-1), score=lambda x: -x)
-    for (_, info), _ in zip(xps.steps(target, NUTS(0.5), x0, seed=1), range(3), strict=False):
-        np.testing.assert_array_less(0, library.host(info.depth))
-        np.testing.assert_array_equal(library.host(info.evaluations.score), library.host(info.evaluations.log_density))
-        assert np.all(library.host(info.evaluations.score) >= library.host(info.depth))

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from array_api_compat import array_namespace
 
 import xpsample as xps
 from tests.kernels.discrete.discrete_support import (
@@ -22,7 +21,7 @@ from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import greedy_coloring
 from xpsample.kernels.discrete import gibbs as module
 from xpsample.optimize.optimizers import SGD
-from xpsample.zoo.ising import internal_energy, ising_lattice, lattice_pairs, potts
+from xpsample.zoo.ising import internal_energy, ising_lattice, lattice_pairs
 
 CHAINS = {
     "bits": (Problem(xps.Binary(), 5, chain=True), (0, 1, 0, 1, 0)),
@@ -33,20 +32,12 @@ CHAINS = {
 }
 
 
+@pytest.mark.parametrize("chains", [200, pytest.param(None, marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize(("problem", "colors"), CHAINS.values(), ids=CHAINS)
-def test_the_matrix_leaves_the_distribution_invariant(problem, colors):
-    assert invariance_error(sweep(problem, colors), problem.log_pi) < 1e-12
-
-
-def test_few_steps_are_of_the_matrix():
-    problem, colors = CHAINS["bits"]
-    assert_transitions(problem, xps.ChromaticGibbs(colors), sweep(problem, colors), chains=200)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("problem", "colors"), CHAINS.values(), ids=CHAINS)
-def test_a_step_is_its_matrix(problem, colors):
-    assert_transitions(problem, xps.ChromaticGibbs(colors), sweep(problem, colors))
+def test_a_step_is_its_matrix(problem, colors, chains):
+    matrix = sweep(problem, colors)
+    assert invariance_error(matrix, problem.log_pi) < 1e-12
+    assert_transitions(problem, xps.ChromaticGibbs(colors), matrix, chains)
 
 
 @pytest.mark.slow
@@ -121,50 +112,15 @@ def test_a_value_without_a_finite_density_is_never_drawn_and_counts_where_it_is_
     assert not np.any((positions[0][:, 0] == 1) & (positions[0][:, 1] == 2))
 
 
-def test_a_sweep_spends_one_evaluation_for_each_color_where_differences_are_given():
-    calls = []
-
-    def differences(x):
-        calls.append(x.shape)
-        return (-2.0 * x)[..., None]
-
-    target = xps.Target(lambda x: np.sum(x, axis=-1), differences=differences, space=xps.Spins())
-    kernel, x0 = xps.ChromaticGibbs([0, 5, 5, 9]), np.ones((3, 4))
-
-    def spent(draws):
-        calls.clear()
-        trace = xps.sample(target, kernel, x0, draws, seed=1, progress=False)
-        assert trace.run_statistics.evaluations == {"log_density": 3, "score": 3, "hvp": 0}
-        return len(calls)
-
-    spent(1)
-    assert spent(30) - spent(10) == 60
-
-
-@pytest.mark.slow
-def test_the_energy_of_a_lattice():
-    """The 4 x 4 lattice, whose 65,536 states are listed."""
-    shape = (4, 4)
-    target = ising_lattice(shape, 0.3)
-    states = xps.Spins().states(16)
-    log_pi, energy = target.log_density(states, target.data), internal_energy(states, shape)
-    weights = np.exp(log_pi - log_pi.max())
-    truth = weights @ energy / weights.sum()
-    colors = greedy_coloring(lattice_pairs(shape), 16)
-    x0 = np.random.default_rng(0).choice([-1.0, 1.0], size=(400, 16))
-    trace = xps.sample(target, xps.ChromaticGibbs(colors), x0, 100, burn_in=50, seed=1, progress=False)
-    means = internal_energy(trace.draws, shape).mean(axis=0)
-    assert abs(means.mean() - truth) < 5 * means.std() / 20  # fails for a right kernel with probability 6e-7
-
-
-def test_around_it():
-    kernel, x0 = xps.ChromaticGibbs([0, 1, 0, 1]), np.ones((50, 4))
-    for wrap in (
-        lambda k: xps.SRMC(k, 0.5),
-        lambda k: xps.SOSMC(lambda x, theta: x, k, SGD(0.1)),
-    ):
+@pytest.mark.parametrize("kernel", [xps.ChromaticGibbs([0, 1, 0, 1]), xps.SwendsenWang()], ids=["colors", "bonds"])
+def test_wrappers_whose_targets_have_other_dependences_are_refused(kernel):
+    for wrap in (lambda k: xps.SRMC(k, 0.5), lambda k: xps.SOSMC(lambda x, theta: x, k, SGD(0.1))):
         with pytest.raises(CapabilityError, match="it relies on which variables of the target depend on each other"):
             wrap(kernel)
+
+
+def test_tempering_around_it():
+    kernel, x0 = xps.ChromaticGibbs([0, 1, 0, 1]), np.ones((50, 4))
     lattice = ising_lattice((2, 2), 0.3, periodic=False)
     tempered = xps.ParallelTempering(xps.ChromaticGibbs([0, 1, 1, 0]), (1.0, 0.3))
     draws = xps.sample(lattice, tempered, x0, 200, burn_in=20, seed=1, progress=False).draws
@@ -252,24 +208,6 @@ def test_a_block_of_independent_variables_is_drawn_in_one_step():
     assert trace.run_statistics.evaluations["log_density"] > 6
 
 
-def test_a_block_of_variables_that_depend_on_each_other_is_refused():
-    model = xps.Model(lambda p: p.z[..., 0] * p.z[..., 1] - 0.5 * p.mu**2, z=xps.Binary(2), mu=xps.Real())
-    kernel = xps.Blocks({"z": xps.ChromaticGibbs([0, 0]), "mu": xps.RWM(1.0)})
-    with pytest.raises(HyperparameterError, match="depends on others"):
-        xps.sample(model, kernel, model.start(np.zeros(0), chains=4, seed=0), 2, seed=1)
-
-
-@pytest.mark.parametrize("colors", [[[0, 1]], [], [0.0, 1.0], None, "ab", [True, False], 3])
-def test_what_is_no_color_is_refused(colors):
-    with pytest.raises(HyperparameterError, match="colors must be an integer for each variable"):
-        xps.ChromaticGibbs(colors)
-
-
-def test_colors_of_other_variables_are_refused():
-    with pytest.raises(HyperparameterError, match="there are 3 colors, and the positions have 2 variables"):
-        run(lambda x: x[..., 0], np.tile(np.eye(3)[0], (2, 2)), [0, 1, 2], xps.OneHot(3))
-
-
 def test_greedy_colors_are_proper_and_few():
     rng = np.random.default_rng(0)
     for n in (1, 2, 7, 40):
@@ -295,18 +233,31 @@ def test_pairs_are_the_bonds(periodic):
     np.testing.assert_allclose(bonds, -24 * internal_energy(x, shape, periodic))
 
 
-@pytest.mark.parametrize("pairs", [[0, 1], [(0, 0)], [(0, 3)], [(-1, 0)], [(0.0, 1.0)], [(0, 1, 2)]])
-def test_what_are_no_pairs_is_refused(pairs):
-    with pytest.raises(HyperparameterError, match="pairs must"):
-        greedy_coloring(pairs, 3)
+def sample_blocks():
+    """A block of two variables that depend on each other."""
+    model = xps.Model(lambda p: p.z[..., 0] * p.z[..., 1] - 0.5 * p.mu**2, z=xps.Binary(2), mu=xps.Real())
+    kernel = xps.Blocks({"z": xps.ChromaticGibbs([0, 0]), "mu": xps.RWM(1.0)})
+    xps.sample(model, kernel, model.start(np.zeros(0), chains=4, seed=0), 2, seed=1)
 
 
-def test_colors_of_a_potts_lattice_on_every_library(library):
-    target, colors = potts((2, 4), 3, 0.5), greedy_coloring(lattice_pairs((2, 4)), 8)
-    x0 = np.tile(np.eye(3)[0], (4, 8))
-    own, theirs = (
-        xps.sample(target, xps.ChromaticGibbs(colors), x, 20, seed=xps.Portable(1), progress=False)
-        for x in (x0, library.array(x0))
-    )
-    np.testing.assert_array_equal(library.host(theirs.draws), own.draws)
-    assert array_namespace(theirs.draws).sum(theirs.draws) == 20 * 4 * 8
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *(
+            (lambda colors=colors: xps.ChromaticGibbs(colors), "colors must be an integer for each variable")
+            for colors in ([[0, 1]], [], [0.0, 1.0], None, "ab", [True, False], 3)
+        ),
+        *(
+            (lambda pairs=pairs: greedy_coloring(pairs, 3), "pairs must")
+            for pairs in ([0, 1], [(0, 0)], [(0, 3)], [(-1, 0)], [(0.0, 1.0)], [(0, 1, 2)])
+        ),
+        (
+            lambda: run(lambda x: x[..., 0], np.tile(np.eye(3)[0], (2, 2)), [0, 1, 2], xps.OneHot(3)),
+            "there are 3 colors, and the positions have 2 variables",
+        ),
+        (sample_blocks, "depends on others"),
+    ],
+)
+def test_what_are_no_colors_or_pairs_is_refused(make, message):
+    with pytest.raises(HyperparameterError, match=message):
+        make()

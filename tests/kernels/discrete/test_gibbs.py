@@ -16,7 +16,7 @@ from tests.kernels.discrete.discrete_support import (
     stationary,
 )
 from tests.kernels.support import NumPy, walk
-from xpsample import Gibbs, sample
+from xpsample import Gibbs, Sweep, sample
 from xpsample.spaces import Categorical
 from xpsample.targets import Target
 
@@ -52,36 +52,6 @@ def test_heat_bath_draws_conditional_laws_on_every_library(library, name):
     np.testing.assert_allclose(log_density, problem.log_pi[y], rtol=1e-10)  # the point is that of the new position
 
 
-def test_the_heat_bath_spends_one_evaluation_for_each_other_value():
-    calls = []
-
-    def log_density(x):
-        calls.append(int(np.prod(x.shape[:-1])))
-        return array_namespace(x).sum(0.3 * x, axis=-1)
-
-    target, x0 = Target(log_density, space=Categorical((0, 1, 2, 3))), np.zeros((5, 2))
-
-    def spent(draws):
-        calls.clear()
-        run = sample(target, Gibbs(), x0, draws, seed=1, progress=False)
-        return sum(calls) / 5, run.run_statistics.evaluations
-
-    spent(1)  # the first run checks more
-    (short, _), (long, run_statistics) = spent(10), spent(30)
-    assert (long - short) / 20 == 3
-    assert run_statistics == {"log_density": 3, "score": 0, "hvp": 0}
-
-
-def test_the_heat_bath_avoids_states_of_no_probability():
-    def log_density(x):
-        xp = array_namespace(x)
-        return xp.where(xp.sum(x, axis=-1) > 3, -xp.inf, 0.0)
-
-    x0 = np.zeros((100, 3), dtype=np.int64)
-    run = sample(Target(log_density, space=Categorical((0, 1, 2))), Gibbs(), x0, 100, seed=1, progress=False)
-    assert run.draws.sum(-1).max() == 3 and run.run_statistics.diverged.sum() == 0
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_value_without_a_finite_density_is_never_drawn_and_counts_where_it_is_met(bad):
     """The second variable of (1, x) has no density at 2; that of (0, x) has one everywhere."""
@@ -96,3 +66,14 @@ def test_a_value_without_a_finite_density_is_never_drawn_and_counts_where_it_is_
     np.testing.assert_array_equal(info.diverged, x[:, 0] == 1)
     drawn = positions[0][:, 1].reshape(4, 50)
     assert [np.unique(row).tolist() for row in drawn] == [[0, 1, 2], [0, 1, 2], [0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("kernel", [Gibbs(), Sweep(), Sweep(heat_bath=True)], ids=str)
+def test_states_of_no_probability_are_avoided(kernel):
+    def log_density(x):
+        xp = array_namespace(x)
+        return xp.where(xp.sum(x, axis=-1) > 3, -xp.inf, 0.0)
+
+    x0 = np.zeros((100, 3), dtype=np.int64)
+    run = sample(Target(log_density, space=Categorical((0, 1, 2))), kernel, x0, 100, seed=1, progress=False)
+    assert run.draws.sum(-1).max() == 3 and run.run_statistics.diverged.sum() == 0

@@ -1,16 +1,13 @@
 """Gibbs with gradients against its transition matrix."""
 
 import numpy as np
-import pytest
 
 from tests.kernels.discrete.discrete_support import (
-    PROBLEMS,
     assert_proposals,
     every_problem,
     uniform,
 )
 from xpsample import GWG
-from xpsample.core.errors import HyperparameterError
 from xpsample.kernels.discrete.common import choose, log_probability
 
 
@@ -18,25 +15,6 @@ from xpsample.kernels.discrete.common import choose, log_probability
 def test_at_temperature_zero_all_moves_are_alike(problem):
     """Also where variables have different numbers of values."""
     assert_proposals(problem, GWG(0.0), uniform(problem))
-
-
-def test_temperatures_are_swept():
-    """One run with a temperature for each row of chains is several runs."""
-    problem, temperatures = PROBLEMS["levels"], np.asarray([0.0, 0.5, 2.0])
-    x = np.broadcast_to(problem.states[:50], (3, 50, 4)).copy()
-    noise = {name: np.random.default_rng(0).random((3, 50)) for name in ("proposal", "accept")}
-    bound = problem.target.prepare(x, GWG().requires)
-    sweep = GWG(temperatures[:, None])
-    together, _ = sweep.step(bound, sweep.init(bound, x), noise)
-    for i, temperature in enumerate(temperatures):
-        alone = GWG(float(temperature))
-        apart, _ = alone.step(bound, alone.init(bound, x[i]), {name: rows[i] for name, rows in noise.items()})
-        np.testing.assert_array_equal(together.point.x[i], apart.point.x)
-
-
-def test_out_of_range():
-    with pytest.raises(HyperparameterError, match="temperature must be at least 0"):
-        GWG(-0.1)
 
 
 def test_choices_by_hand_however_far_their_weights_are_from_one(library):

@@ -10,13 +10,12 @@ import pytest
 
 import xpsample as xps
 from tests.kernels.discrete.discrete_support import ERROR, invariance_error, misfit, step_from_every_state
-from tests.kernels.support import NumPy, walk
+from tests.kernels.support import walk
 from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError
 from xpsample.core.special import minimum_at, minimum_by_sort
 from xpsample.kernels import Trait
-from xpsample.optimize.optimizers import SGD
 from xpsample.targets.bonds import Bonds
-from xpsample.zoo.ising import internal_energy, ising_couplings, ising_lattice, lattice_pairs, potts
+from xpsample.zoo.ising import ising_couplings, ising_lattice, lattice_pairs, potts
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,22 +185,6 @@ def test_a_long_path_is_one_cluster():
     assert np.all(draws == draws[..., :1]) and set(draws[0, :, 0]) == {-1.0, 1.0}
 
 
-# ---- compositions ----------------------------------------------------------------------------------------------------
-
-BETAS = (0.0, 0.3, 0.6, 1.0)
-
-
-def test_a_power_of_the_density_on_every_library(library):
-    model, beta = MODELS["potts"], np.array([[0.3], [1.2]])
-    x0 = np.broadcast_to(model.states[:1], (2, 20, 3)).copy()
-    runs = []
-    for lib in (NumPy, library):
-        target = xps.Tempered(model.target, lib.array(beta))
-        kernel = xps.SwendsenWang()
-        runs.append(lib.host(xps.sample(target, kernel, lib.array(x0), 40, seed=xps.Portable(1), progress=False).draws))
-    np.testing.assert_array_equal(runs[0], runs[1])
-
-
 @pytest.mark.parametrize("beta", [0.4, 1.5])
 def test_a_power_of_the_density_is_sampled(beta):
     model = MODELS["spins"]
@@ -212,86 +195,46 @@ def test_a_power_of_the_density_is_sampled(beta):
     assert misfit(model.index(draws[-1])[None], p[None] / p.sum()) > math.log(ERROR)
 
 
-@pytest.mark.parametrize("wrap", [lambda k: xps.AIS(k, BETAS), lambda k: xps.TemperedSMC(k, BETAS, moves=1)])
-def test_weights_of_annealed_clusters(wrap, library):
-    """log Z of an enumerated model; 5 standard errors: 6e-7."""
-    model = MODELS["spins"]
-    exact = np.log(np.mean(np.exp(model.target.log_density(model.states, model.target.data))))
-    x0 = library.array(np.random.default_rng(0).choice([-1.0, 1.0], size=(2000, 4)))
-    trace = xps.sample(model.target, wrap(xps.SwendsenWang()), x0, 1, seed=1, burn_in=2, progress=False)
-    state = trace.state
-    found = xps.log_normalizer(state.log_weight) if hasattr(state, "log_weight") else xps.particle_log_normalizer(state)
-    assert abs(found.value - exact) < 5 * found.standard_error
-
-
-@pytest.mark.slow
-def test_the_energy_of_a_lattice_by_tempering():
-    """Enumerated 4 x 4 lattice; 5 standard errors of 400 independent chains: 6e-7."""
-    target = ising_lattice((4, 4), 0.6)
-    states = target.space.states(16)
-    log_pi = target.log_density(states, target.data)
-    p = np.exp(log_pi - log_pi.max())
-    expected = p @ internal_energy(states, (4, 4)) / p.sum()
-    kernel = xps.ParallelTempering(xps.SwendsenWang(), (1.0, 0.7))
-    trace = xps.sample(target, kernel, np.ones((400, 16)), 50, seed=1, burn_in=50, progress=False)
-    found = internal_energy(trace.draws, (4, 4)).mean(axis=0)
-    assert abs(found.mean() - expected) < 5 * found.std() / 20
-
-
-def test_what_it_cannot_serve_is_refused():
-    x0, kernel = np.ones((4, 4)), xps.SwendsenWang()
-    plain = xps.Target(lambda x: 0.0 * x[..., 0], space=xps.Spins())
-
-    def run(target, kernel=kernel):
-        xps.sample(target, kernel, x0, 2, seed=1, progress=False)
-
-    with pytest.raises(CapabilityError, match=r"needs couplings that make values equal; got one of -0.6. Use Sweep"):
-        run(ising_couplings([0.5, -0.3], 0.0, [[0, 1], [2, 3]]))
-    with pytest.raises(CapabilityError, match=r"states its bonds.*Target\(..., bonds=...\)"):
-        run(plain)
-    with pytest.raises(CapabilityError, match=r"a BridgedTarget does not have\. Use Sweep"):
-        run(xps.Bridge(MODELS["spins"].target, MODELS["spins"].target), xps.AIS(kernel, BETAS))
-    ragged = xps.Categorical(((-1, 1), (-1, 1), (-1, 1), (-1, 0, 1)))
-    with pytest.raises(CapabilityError, match="the same number of values"):
-        run(xps.Target(lambda x: 0.0 * x[..., 0], bonds=lambda: _one_bond(0.5), space=ragged))
-    for wrap in (
-        lambda k: xps.SRMC(k, 0.1),
-        lambda k: xps.SOSMC(lambda *a: 0.0, k, SGD(0.1)),
-    ):
-        with pytest.raises(CapabilityError, match="it relies on which variables of the target depend on each other"):
-            wrap(kernel)
-    with pytest.raises(HyperparameterError, match="knows the bonds of its target inside sample"):
-        kernel.noise(x0)
-    assert Trait.INVARIANT in kernel.traits
-
-
 def _one_bond(gain, neighbors=(1, 0, 0, 0), bond=(0, 0, 1, 1)):
     neighbors, bond = (np.array(ends)[:, None] for ends in (neighbors, bond))
     return Bonds(neighbors, bond, gain * np.ones((4, 1)), np.zeros((4, 2)), 1)
 
 
-def test_bonds_that_are_not_those_of_the_density_are_refused():
-    def run(gain):
-        target = xps.Target(lambda x: 0.4 * x[..., 0] * x[..., 1], bonds=lambda: _one_bond(gain), space=xps.Spins())
-        xps.sample(target, xps.SwendsenWang(), np.array([[1.0, 1, 1, 1], [1, -1, 1, 1]]), 2, seed=1, progress=False)
+def stating(bonds, space=xps.Spins()):
+    return xps.Target(lambda x: 0.4 * x[..., 0] * x[..., 1], bonds=lambda: bonds, space=space)
 
-    run(0.8)
-    with pytest.raises(LogDensityError, match="the bonds contradict the log density"):
-        run(0.4)
+
+X0 = np.array([[1.0, 1, 1, 1], [1, -1, 1, 1], [1, 1, 1, 1]])
+RAGGED = xps.Categorical(((-1, 1), (-1, 1), (-1, 1), (-1, 0, 1)))
+PATH = xps.Bridge(MODELS["spins"].target, MODELS["spins"].target)
+TWICE = "each bond twice"
 
 
 @pytest.mark.parametrize(
-    "bonds",
+    ("target", "error", "message"),
     [
-        _one_bond(np.array([[0.6], [1.0], [0.0], [0.0]])),
-        _one_bond(0.8, neighbors=(1, 2, 0, 0)),
-        _one_bond(0.8, bond=(0, 1, 0, 1)),
-        _one_bond(1.6, bond=(0, 1, 1, 1)),
-        _one_bond(0.8, bond=(0, 0, 0, 0)),
+        (ising_couplings([0.5, -0.3], 0.0, [[0, 1], [2, 3]]), CapabilityError, "equal; got one of -0.6. Use Sweep"),
+        (xps.Target(lambda x: 0.0 * x[..., 0], space=xps.Spins()), CapabilityError, r"Target\(..., bonds=...\)"),
+        (PATH, CapabilityError, r"a BridgedTarget does not have\. Use Sweep"),
+        (stating(_one_bond(0.5), RAGGED), CapabilityError, "the same number of values"),
+        (stating(_one_bond(0.4)), LogDensityError, "the bonds contradict the log density"),
+        (stating(_one_bond(np.array([[0.6], [1.0], [0.0], [0.0]]))), LogDensityError, TWICE),
+        (stating(_one_bond(0.8, neighbors=(1, 2, 0, 0))), LogDensityError, TWICE),
+        (stating(_one_bond(0.8, bond=(0, 1, 0, 1))), LogDensityError, TWICE),
+        (stating(_one_bond(1.6, bond=(0, 1, 1, 1))), LogDensityError, TWICE),
+        (stating(_one_bond(0.8, bond=(0, 0, 0, 0))), LogDensityError, TWICE),
     ],
-    ids=["gains", "neighbors", "other variable", "one end", "four ends"],
+    ids=["sign", "none", "bridge", "values", "gain", "gains", "neighbors", "other variable", "one end", "four ends"],
 )
-def test_a_bond_whose_ends_differ_is_refused(bonds):
-    target = xps.Target(lambda x: 0.4 * x[..., 0] * x[..., 1], bonds=lambda: bonds, space=xps.Spins())
-    with pytest.raises(LogDensityError, match="each bond twice"):
-        xps.sample(target, xps.SwendsenWang(), np.ones((2, 4)), 2, seed=1, progress=False)
+def test_targets_without_the_right_bonds_are_refused(target, error, message):
+    kernel = xps.AIS(xps.SwendsenWang(), (0.0, 0.3, 0.6, 1.0)) if target is PATH else xps.SwendsenWang()
+    with pytest.raises(error, match=message):
+        xps.sample(target, kernel, X0, 2, seed=1, progress=False)
+
+
+def test_right_bonds_are_taken_and_needed():
+    kernel = xps.SwendsenWang()
+    xps.sample(stating(_one_bond(0.8)), kernel, X0, 2, seed=1, progress=False)
+    with pytest.raises(HyperparameterError, match="knows the bonds of its target inside sample"):
+        kernel.noise(X0)
+    assert Trait.INVARIANT in kernel.traits
