@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from tests.kernels.support import BOUND, noise_of, walk
+from tests.kernels.support import BOUND, NumPy, noise_of, walk
 from xpsample import Exact, sample
 from xpsample.core.errors import CapabilityError, HyperparameterError
-from xpsample.kernels import HMC, MALA, NUTS, RWM, ULA, UnderdampedLangevin
+from xpsample.kernels import HMC, MALA, NUTS, RWM, ULA
 from xpsample.particles.annealed import Annealed, Level
 from xpsample.particles.ladders import geometric_ladder
 from xpsample.score_mh import LangevinProposal, Learned
@@ -58,27 +58,31 @@ def off(found, expected):
     return tuple(abs(f - e) / s for f, e, s in zip(found, expected, errors, strict=True))
 
 
-class TestULA:
+def test_the_law_of_ula_is_the_recursion_and_not_the_target():
     """Error probability 6e-7 a comparison (`BOUND`), seeds fixed."""
+    found = final_moments(Annealed(ULA(1.0), LADDER, 10))
+    assert max(off(found, recursion(1.0))) < BOUND
+    assert off(found, (MEAN, VARIANCE + LADDER[-1] ** 2))[1] > 10  # its bias
 
-    def test_law_is_the_recursion_and_not_the_target(self):
-        found = final_moments(Annealed(ULA(1.0), LADDER, 10))
-        assert max(off(found, recursion(1.0))) < BOUND
-        assert off(found, (MEAN, VARIANCE + LADDER[-1] ** 2))[1] > 10  # its bias
 
-    def test_ladder_reversed_is_caught(self):
-        kernel = Annealed(ULA(1.0), LADDER, 10)
-        object.__setattr__(kernel, "sigmas", LADDER[::-1])
-        assert off(final_moments(kernel), recursion(1.0))[1] > 50
+def reversed_ladder():
+    kernel = Annealed(ULA(1.0), LADDER, 10)
+    object.__setattr__(kernel, "sigmas", LADDER[::-1])
+    return kernel
 
-    def test_step_that_is_not_scaled_is_caught(self):
-        kernel = Annealed(ULA(0.2), LADDER, 10, units=(1.0,) * len(LADDER))
-        assert off(final_moments(kernel), recursion(0.2))[1] > 20
 
-    def test_score_of_the_level_before_is_caught(self):
+@pytest.mark.parametrize(
+    ("kernel", "step", "least"),
+    [
+        (reversed_ladder(), 1.0, 50),
+        (Annealed(ULA(0.2), LADDER, 10, units=(1.0,) * len(LADDER)), 0.2, 20),
         # The first of the steps at a level with a score that was not refreshed: the level is left out, as it were.
-        kernel = Annealed(ULA(1.0), (3.0, *LADDER[:-1]), 10)
-        assert off(final_moments(kernel), recursion(1.0))[1] > 50
+        (Annealed(ULA(1.0), (3.0, *LADDER[:-1]), 10), 1.0, 50),
+    ],
+    ids=["reversed", "not scaled", "score of the level before"],
+)
+def test_a_wrong_ladder_is_caught(kernel, step, least):
+    assert off(final_moments(kernel), recursion(step))[1] > least
 
 
 WEIGHTS, MEANS, SD = np.asarray([0.8, 0.2]), np.asarray([[-3.0], [3.0]]), 0.5
@@ -112,11 +116,6 @@ def test_smoothed_mixture_from_its_score(base):
     assert abs(share - 0.8) < BOUND * math.sqrt(0.16 / DRAWS)
 
 
-def test_the_check_sees_what_is_wrong():
-    assert misfit(ULA(1.0))[0] > 5 * LIMIT  # discretisation
-    assert misfit(MALA(0.6), sigmas=SIGMAS[-1:], units=UNITS[-1:])[0] > 10 * LIMIT  # no ladder
-
-
 class Halved(LineIntegral):
     """Half the log ratio."""
 
@@ -124,9 +123,16 @@ class Halved(LineIntegral):
         return 0.5 * super().acceptance_correction(*args)
 
 
-@pytest.mark.slow
-def test_a_wrong_acceptance_is_seen():
-    assert misfit(MALA(0.6), Halved())[0] > 3 * LIMIT
+@pytest.mark.parametrize(
+    ("base", "settings", "least"),
+    [
+        (ULA(1.0), {}, 5),  # discretisation
+        (MALA(0.6), {"sigmas": SIGMAS[-1:], "units": UNITS[-1:]}, 10),  # no ladder
+        pytest.param(MALA(0.6), {"acceptance": Halved()}, 3, marks=pytest.mark.slow),
+    ],
+)
+def test_the_check_sees_what_is_wrong(base, settings, least):
+    assert misfit(base, **settings)[0] > least * LIMIT
 
 
 def learned():
@@ -183,42 +189,6 @@ def test_mala_by_hand_on_every_library(library):
     np.testing.assert_array_equal(library.host(infos[0].evaluations.score), np.full(x.shape[:-1], 1 + 2 * 33))
 
 
-@pytest.mark.parametrize(
-    "base",
-    [ULA(0.3), UnderdampedLangevin(0.4), HMC(0.5, 2), SRMC(MALA(0.4), 0.5, tilt=Exact())],
-    ids=["ULA", "underdamped", "HMC", "SR-MALA"],
-)
-def test_same_chain_everywhere(library, base):
-    """Any kernel goes down the ladder, on any library and by any road to a smoothed target."""
-    mixture = smoothed_mixture(WEIGHTS, np.asarray([[-1.0, 0.0], [1.0, 0.5]]), SD, 1.0)
-    x = np.random.default_rng(6).standard_normal((4, 2))
-    kernel = Annealed(base, (1.5, 0.6), 2)
-    noise = noise_of(kernel, x, 3)
-    positions, _, _ = walk(library, kernel, x, noise, mixture)
-    family = Parametric(mixture.log_density, mixture.data, score=mixture.score)
-    if not isinstance(base, SRMC):  # that needs an hvp
-        np.testing.assert_allclose(walk(library, kernel, x, noise, family)[0], positions, rtol=1e-9)
-    np.testing.assert_allclose(_on_numpy(kernel, x, noise, mixture), positions, rtol=1e-9)
-
-
-def _on_numpy(kernel, x, noise, target):
-    from tests.kernels.support import NumPy
-
-    return walk(NumPy, kernel, x, noise, target)[0]
-
-
-def test_steps_of_chains_of_their_own(library):
-    """Chains with step sizes of their own, the way sweeps over tau run, are those of separate runs."""
-    mixture = scored(smoothed_mixture(WEIGHTS, MEANS, SD, 1.0))
-    x, taus = np.random.default_rng(7).standard_normal((2, 5, 1)), np.asarray([0.2, 0.6])
-    noise = noise_of(Annealed(MALA(0.1), LADDER), x, 3)
-    both = walk(library, Annealed(MALA(library.array(2 * taus[:, None] ** 2)), LADDER), x, noise, mixture)[0]
-    for k, tau in enumerate(taus.tolist()):
-        own = {name: rows[:, :, k] for name, rows in noise.items()}
-        alone = walk(library, Annealed(MALA(2 * tau**2), LADDER), x[k], own, mixture)[0]
-        np.testing.assert_allclose(both[:, k], alone, rtol=1e-9)
-
-
 @pytest.mark.slow
 def test_how_large_a_step_may_be():
     """Pure noise in 784 dimensions: ULA's variance is 1 / (1 - tau^2), and MALA's log ratio has the mean -2 tau^6 d.
@@ -240,36 +210,6 @@ def test_how_large_a_step_may_be():
     x = sample(noise, Annealed(ULA(2 * tau**2), (sigma,), 30), x, 1, **settings).draws[0]
     expected = sigma**2 / (1 - tau**2)
     assert abs(np.mean(x * x) - expected) < BOUND * expected * math.sqrt(2 / x.size)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"sigmas": ()}, "1 at least"),
-        ({"sigmas": (1.0, 0.0)}, "sigmas must be greater than 0"),
-        ({"sigmas": (1.0, 2.0)}, "never increase"),
-        ({"sigmas": (math.inf, 2.0)}, "finite"),
-        ({"units": (1.0,)}, "each of the 4"),
-        ({"units": (1.0, -1.0, 1.0, 1.0)}, "units must be greater than 0"),
-        ({"steps": 0}, "positive integer"),
-        ({"steps": True}, "positive integer"),
-    ],
-)
-def test_bad_settings(change, words):
-    with pytest.raises(HyperparameterError, match=words):
-        Annealed(**{"base": ULA(0.1), "sigmas": LADDER, "steps": 2} | change)
-
-
-def test_bad_targets():
-    x, kernel = np.zeros((3, 1)), Annealed(ULA(0.1), LADDER)
-    with pytest.raises(CapabilityError, match='the entry "sigma"'):
-        sample(gaussian_mixture(WEIGHTS, MEANS, SD), kernel, x, 1, seed=0, progress=False)
-    with pytest.raises(CapabilityError, match='the entry "sigma"'):
-        sample(Target(None, score=lambda x: -x), kernel, x, 1, seed=0, progress=False)
-    with pytest.raises(CapabilityError, match="real positions"):
-        sample(replace(NORMAL, space=Binary()), kernel, x, 1, seed=0, progress=False)
-    with pytest.raises(CapabilityError, match="only a score"):
-        sample(Target(None, score=NORMAL.score, data=NORMAL.data), Annealed(MALA(0.1), LADDER), x, 1, seed=0)
 
 
 def test_a_base_whose_chains_spend_unlike_numbers_of_evaluations(library):
@@ -300,3 +240,50 @@ def test_derivatives_in_units_of_the_level():
     along = (level.log_density(y + h * v) - level.log_density(y - h * v)) / (2 * h)
     np.testing.assert_allclose(np.sum(level.score(y) * v, axis=-1), along, rtol=1e-6)
     np.testing.assert_allclose(level.hvp(y, v), (level.score(y + h * v) - level.score(y - h * v)) / (2 * h), rtol=1e-6)
+
+
+@pytest.mark.parametrize("base", [HMC(0.5, 2), SRMC(MALA(0.4), 0.5, tilt=Exact())], ids=["HMC", "SR-MALA"])
+def test_same_chain_everywhere(library, base):
+    """Any kernel goes down the ladder, on any library and by any road to a smoothed target."""
+    mixture = smoothed_mixture(WEIGHTS, np.asarray([[-1.0, 0.0], [1.0, 0.5]]), SD, 1.0)
+    x, kernel = np.random.default_rng(6).standard_normal((4, 2)), Annealed(base, (1.5, 0.6), 2)
+    noise = noise_of(kernel, x, 3)
+    positions, _, _ = walk(library, kernel, x, noise, mixture)
+    np.testing.assert_allclose(walk(NumPy, kernel, x, noise, mixture)[0], positions, rtol=1e-9)
+    if not isinstance(base, SRMC):  # that needs an hvp
+        family = Parametric(mixture.log_density, mixture.data, score=mixture.score)
+        np.testing.assert_allclose(walk(library, kernel, x, noise, family)[0], positions, rtol=1e-9)
+
+
+def annealed(**change):
+    return Annealed(**{"base": ULA(0.1), "sigmas": LADDER, "steps": 2} | change)
+
+
+def run(target, kernel=Annealed(ULA(0.1), LADDER)):
+    return sample(target, kernel, np.zeros((3, 1)), 1, seed=0, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: annealed(sigmas=()), HyperparameterError, "1 at least"),
+        (lambda: annealed(sigmas=(1.0, 0.0)), HyperparameterError, "sigmas must be greater than 0"),
+        (lambda: annealed(sigmas=(1.0, 2.0)), HyperparameterError, "never increase"),
+        (lambda: annealed(sigmas=(math.inf, 2.0)), HyperparameterError, "finite"),
+        (lambda: annealed(units=(1.0,)), HyperparameterError, "each of the 4"),
+        (lambda: annealed(units=(1.0, -1.0, 1.0, 1.0)), HyperparameterError, "units must be greater than 0"),
+        (lambda: annealed(steps=0), HyperparameterError, "positive integer"),
+        (lambda: annealed(steps=True), HyperparameterError, "positive integer"),
+        (lambda: run(gaussian_mixture(WEIGHTS, MEANS, SD)), CapabilityError, 'the entry "sigma"'),
+        (lambda: run(Target(None, score=lambda x: -x)), CapabilityError, 'the entry "sigma"'),
+        (lambda: run(replace(NORMAL, space=Binary())), CapabilityError, "real positions"),
+        (
+            lambda: run(Target(None, score=NORMAL.score, data=NORMAL.data), Annealed(MALA(0.1), LADDER)),
+            CapabilityError,
+            "only a score",
+        ),
+    ],
+)
+def test_bad_settings(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -8,7 +8,6 @@ import pytest
 
 import xpsample as xps
 from xpsample.core.errors import CapabilityError, HyperparameterError, TraceError
-from xpsample.zoo.mixture import gaussian_mixture
 
 BETAS = (1.0, 0.6, 0.3, 0.1, 0.0)
 WIDE = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 9, score=lambda x: -x / 9)
@@ -56,22 +55,6 @@ def test_the_errors_hold_over_200_runs():
     other = found.thermodynamic
     assert np.sum(np.abs(other.value - EXACT) < 1.96 * other.standard_error) > 177
     assert abs(np.mean(stones.value) - EXACT) < 0.02 and abs(np.mean(other.value) - EXACT) < 0.05
-
-
-@pytest.mark.slow
-def test_it_is_that_of_smc_where_modes_are_apart():
-    means = np.array([[-5.0, 0.0], [5.0, 1.0]])
-    target = gaussian_mixture(np.array([0.3, 0.7]), means, 0.7)
-    wide = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1) / 36, score=lambda x: -x / 36)
-    bridge, rng = xps.Bridge(wide, target), np.random.default_rng(3)
-    trace = run(bridge, (8, 2), 1500, xps.Ladder(hottest=0), xps.MALA(), burn_in=200)
-    tempering = xps.tempering_log_normalizer(trace).stepping_stones
-    smc = xps.sample(
-        bridge, xps.TemperedSMC(xps.RWM(), ess=0.9, moves=1), 6 * rng.normal(size=(6, 500, 2)), 1, seed=1, burn_in=39
-    )
-    particles = xps.log_normalizer(xps.particle_log_normalizer(smc.state).value)
-    apart = math.hypot(tempering.standard_error, particles.standard_error)
-    assert abs(tempering.value - particles.value) < 4 * apart < 0.5
 
 
 def test_a_finite_space():

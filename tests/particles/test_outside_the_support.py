@@ -8,7 +8,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from xpsample.core.errors import DivergenceWarning, HyperparameterError, LogDensityError
+from xpsample.core.errors import DivergenceWarning, HyperparameterError
 from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.particles.ais import log_normalizer
 from xpsample.particles.smc import particle_log_normalizer
@@ -95,11 +95,6 @@ def test_a_power_of_zero_keeps_the_support():
     x = np.asarray([[-1.0], [1.0]])
     bound = Tempered(truncated(), 0.0).prepare(x, Capability.LOG_DENSITY | Capability.ANY_START)
     np.testing.assert_array_equal(bound.evaluate(x).log_density, [-np.inf, 0.0])
-
-
-def test_a_plain_run_starts_inside():
-    with pytest.raises(LogDensityError, match="not finite at the start"):
-        xps.sample(truncated(constrained=True), xps.RWM(1.0), np.full((2, 1), -1.0), 5, seed=1, progress=False)
 
 
 def test_no_normaliser_before_the_last_temperature():

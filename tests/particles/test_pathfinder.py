@@ -83,12 +83,6 @@ def test_one_dimension_and_one_path():
         assert found.k_hat == -math.inf
 
 
-def test_more_coordinates_than_history():
-    scales = np.logspace(-1, 1, 40)
-    x0 = xps.start(gaussian(scales), np.zeros(40), 4, seed=1, method=xps.Pathfinder(paths=4))
-    assert x0.shape == (4, 40) and np.all(np.abs(x0 / scales) < 6)
-
-
 def test_starts_are_those_of_every_library(typed_library):
     """To rounding, which the path makes a few times larger; in chain axes as asked for."""
     like, method = np.ones(3), xps.Pathfinder(paths=4)
@@ -111,12 +105,6 @@ def test_two_modes_keep_their_shares():
     starts = found.starts(2000, seed=1)
     assert np.mean(starts[:, 0] > 0) == pytest.approx(0.3, abs=4 * math.sqrt(0.21 / 2000))
     assert len(np.unique(starts[:, 0])) == 2000
-
-
-def test_a_mode_that_no_path_reaches_is_lost():
-    target = xps.Target(two_modes, gradient=xps.FiniteDifference())
-    x0 = xps.start(target, np.full(2, 4.0), 100, seed=0, scale=0.5, method=xps.Pathfinder(paths=4))
-    assert np.all(x0[:, 0] > 0)  # and nothing tells: the weights know only where draws are
 
 
 def test_a_hard_bound():
@@ -144,18 +132,6 @@ def test_a_density_without_a_mode_is_told_and_random_starts_stay():
         np.testing.assert_array_equal(x0, plain)
         with pytest.raises(LogDensityError, match="2 of 2 paths of a start method led to no Gaussian"):
             fitted(target, np.ones((2, 2)))
-
-
-def test_the_funnel_has_no_mode_and_a_start():
-    """Its density grows without bound into the neck; the best Gaussian is on the way, where draws of the target are."""
-
-    def log_density(x):
-        v, z = x[..., 0], x[..., 1:]
-        return -(v**2) / 18 - 0.5 * np.sum(z**2, axis=-1) * np.exp(-v) - 0.5 * z.shape[-1] * v
-
-    target = xps.Target(log_density, gradient=xps.FiniteDifference())
-    x0 = xps.start(target, np.zeros(10), 20, seed=0, method=xps.Pathfinder(steps=50))
-    assert np.all(np.abs(x0[:, 0]) < 9)  # within three standard deviations
 
 
 def test_weights_that_are_not_to_be_trusted_are_told():

@@ -9,7 +9,6 @@ import pytest
 from array_api_compat import numpy as xp
 
 import xpsample as xps
-from tests.enumerated import quadratic
 from xpsample.core.errors import ConvergenceWarning
 from xpsample.particles import remembered
 from xpsample.particles.remembered import LARGEST_VARIANCE, Remembered
@@ -145,30 +144,6 @@ def test_a_memory_that_forgets_at_once_is_caught(monkeypatch):
     assert state.findings() == [] and np.all(state.remembered.variance < 0.2 * LARGEST_VARIANCE)
 
 
-T = np.linspace(0, 5, 30)
-SEEN = np.exp(-0.4 * T) + 2 * np.exp(-2.5 * T) + 0.3 + 0.1 * np.random.default_rng(5).normal(size=30)
-
-
-def two_exponentials(x):
-    """Amplitudes, rates and a constant, of priors N(0, 1.5^2), the first four as logarithms."""
-    amplitudes, rates = np.exp(x[..., :2]), np.exp(x[..., 2:4])
-    mean = np.sum(amplitudes[..., None] * np.exp(-rates[..., None] * T), axis=-2) + x[..., 4:]
-    return -0.5 * np.sum(x**2, axis=-1) / 2.25 - 0.5 * np.sum(((SEEN - mean) / 0.1) ** 2, axis=-1)
-
-
-@pytest.mark.first_cases(1)
-@pytest.mark.parametrize(
-    ("settings", "share"), [({"moves": 1}, (1.0, 1.0)), ({"moves": 3}, (0.8, 1.0)), ({}, (0.0, 0.0))], ids=str
-)
-def test_two_exponentials(settings, share):
-    """Off by -2.5, -0.9 and, by default, -0.05 on average. The truth: ``moves=30`` and 1,000 particles."""
-    target = xps.Bridge(normal(1.5), xps.Target(two_exponentials))
-    trace = anneal(xps.TemperedSMC(xps.RWM(), ess=0.8, **settings), start(20, 250, dim=5) / 2, target, 25)
-    assert np.all(trace.state.beta == 1.0)
-    assert share[0] <= np.mean(trace.state.remembered.variance > LARGEST_VARIANCE) <= share[1]
-    assert bool(told(trace)) == bool(settings)
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("base", [xps.RWM(1e6), xps.RWM(1e-6)], ids=["far", "near"])
 def test_particles_that_never_get_anywhere(library, base):
@@ -177,17 +152,6 @@ def test_particles_that_never_get_anywhere(library, base):
     )
     (finding,) = told(trace)
     assert finding.value > 1
-
-
-def test_a_discrete_space():
-    target, dim = quadratic("bits", 6.0)
-    states = target.space.states(dim)
-    x0 = states[np.random.default_rng(1).integers(0, len(states), (10, 40))]
-    few, many = (
-        anneal(xps.TemperedSMC(xps.Gibbs(), np.linspace(0, 1, 17), moves=moves), x0, target, 16).state.remembered
-        for moves in (1, 100)
-    )
-    assert np.all(few.variance > 2 * many.variance) and np.all(many.variance < 2 * many.least)
 
 
 def test_step_by_step_it_is_the_same():
