@@ -25,7 +25,8 @@ BITS = xps.Target(
     score=lambda x: SIX + 0 * x,
     space=xps.Binary(),
 )
-LEVELS = xps.Target(BITS.log_density, score=BITS.score, space=xps.Categorical(((0, 1, 2, 3),) * 6))
+FOUR_EACH = xps.Categorical(((0, 1, 2, 3),) * 6)
+LEVELS = xps.Target(BITS.log_density, score=BITS.score, hvp=lambda x, v: 0 * v, space=FOUR_EACH)
 
 
 def counts(target, kernel, x0, steps=3):
@@ -45,8 +46,9 @@ def counts(target, kernel, x0, steps=3):
 
 
 LATTICE = ising_lattice((2, 3), 0.4, np.arange(6.0) / 6)
-FOURS = xps.Target(BITS.log_density, space=LEVELS.space)
+FOURS = xps.Target(BITS.log_density, space=FOUR_EACH)
 SPINS = xps.Target(lambda x: np.sum(x, axis=-1), differences=lambda x: (-2.0 * x)[..., None], space=xps.Spins())
+MOVES = 6 * 3  # of the levels
 EXACT, SHIFT = xps.Exact(), xps.Shift()
 FORWARD, CENTRAL = xps.FiniteDifference(1e-3, "forward"), xps.FiniteDifference(1e-3, "central")
 CASES = [
@@ -94,6 +96,14 @@ CASES = [
     (BITS, xps.ParallelTempering(xps.LocallyBalanced(), (1.0, 0.5)), (14, 0, 0)),
     # The tilt is made of the scores at all values that a variable may take.
     (LEVELS, xps.SRMC(xps.Gibbs(), 0.1, tilt=xps.Untilted()), (3, 3, 0)),
+    (LEVELS, xps.SRMC(xps.GWG(), 0.1, tilt=xps.Untilted()), (1, 1, 0)),  # as GWG itself
+    (LEVELS, xps.SRMC(xps.GWG(), 0.1, tilt=EXACT), (1, 1, 2)),
+    (LEVELS, xps.SRMC(xps.GWG(), 0.1, tilt=xps.Ratio()), (1 + MOVES, 1, 0)),
+    (LEVELS, xps.SRMC(xps.DMALA(0.8), 0.1, tilt=xps.Untilted()), (1, 1, 0)),
+    (LEVELS, xps.LocallyBalanced(), (1 + MOVES, 0, 0)),
+    (LEVELS, xps.SRMC(xps.LocallyBalanced(), 0.1, tilt=xps.Ratio()), (1 + MOVES, 0, 0)),  # no extra evaluation
+    (LEVELS, xps.SRMC(xps.LocallyBalanced(), 0.1, tilt=xps.Untilted()), (1 + MOVES, 1, 0)),
+    (LEVELS, xps.SRMC(xps.LocallyBalanced(), 0.1, tilt=EXACT), (1 + MOVES, 1 + 2 * MOVES, 0)),
     (QUARTIC, xps.SRLD(xps.UnderdampedLangevin(0.2), Balanced(5), xps.Rolling(2, 3)), (0, 1, 0)),
     # Differences that are given count as scores: one for each color, or each variable once.
     (SPINS, xps.ChromaticGibbs([0, 1, 1, 2, 0, 1]), (3, 3, 0)),

@@ -7,7 +7,6 @@ import xpsample as xps
 from tests.kernels.support import CHAINS, GAUSSIAN, NARROW, assert_variance, noise_of, score, start, walk
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ULA, CosineCycles, PolynomialDecay
-from xpsample.srmc import autocorrelation
 
 
 def test_ula_by_hand(library):
@@ -69,7 +68,6 @@ def test_a_schedule_without_decay_is_a_number():
         (lambda: PolynomialDecay(1.0, -0.5), "power must be at least 0; got -0"),
         (lambda: PolynomialDecay(1.0, 0.5, -1.0), "offset must be at least 0; got -1"),
         (lambda: CosineCycles(0.1, 0), "length must be a positive integer; got 0"),
-        (lambda: autocorrelation(ULA(PolynomialDecay(1.0))), "pass LangevinAutocorrelation with its"),
     ],
 )
 def test_bad_schedules_say_what_would_do(make, message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpsample import HMC, MALA, RWM, SRMC, ULA, Draws, Exact, PowerLaw, Record, sample
-from xpsample.core.errors import CapabilityError, HyperparameterError, RepellenceWarning
+from xpsample.core.errors import RepellenceWarning
 from xpsample.srmc import (
     Estimator,
     Frozen,
@@ -31,28 +31,20 @@ def run(kernel, recorders, steps=50, x0=None, **options):
     return sample(TARGET, kernel, x0, steps, seed=1, recorders=recorders, progress=False, **options)
 
 
-def test_functions_of_the_state(library):
+@pytest.mark.parametrize("chains", [(4,), (), (2, 2)])
+def test_functions_of_the_state(library, chains):
     recorders = (
         Draws(),
         Record("theta", lambda state: state.theta),
         Record("norm", theta_norm),
         Record("scale", exponent_scale),
     )
-    trace = run(SRMC(MALA(0.3), 0.7, tilt=Exact()), recorders, x0=library.array(np.ones((4, 3))))
+    trace = run(SRMC(MALA(0.3), 0.7, tilt=Exact()), recorders, x0=library.array(np.ones((*chains, 3))))
     theta = library.host(trace.recorded["theta"])
     score = -library.host(trace.draws) @ PRECISION
     np.testing.assert_allclose(library.host(trace.recorded["norm"]), np.linalg.norm(theta, axis=-1), rtol=1e-12)
     expected = 0.7 * np.abs(np.sum(score * theta, axis=-1))
     np.testing.assert_allclose(library.host(trace.recorded["scale"]), expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("shape", [(), (2, 2)])
-def test_functions_of_the_state_take_any_chain_axes(shape):
-    x0, kernel = np.ones((*shape, 3)), SRMC(MALA(0.3), 0.7, tilt=Exact())
-    state = run(kernel, (), steps=5, x0=x0).state
-    np.testing.assert_allclose(theta_norm(state), np.linalg.norm(state.theta, axis=-1), rtol=1e-12)
-    expected = 0.7 * np.abs(np.sum(state.score * state.theta, axis=-1))
-    np.testing.assert_allclose(exponent_scale(state), expected, rtol=1e-12)
 
 
 def test_the_report_is_about_the_kept_steps(library):
@@ -86,11 +78,6 @@ def test_a_diverging_history_warns_and_says_what_to_change():
     assert np.all(trace.recorded["repellence"].above[2:] > 0.9)
 
 
-def test_a_collapsed_acceptance_warns():
-    with pytest.warns(RepellenceWarning, match="acceptance collapsed in 4 of 4 chains"):
-        run(SRMC(RWM(0.5), 1.0), (Repellence(least_acceptance=1.0),))
-
-
 def test_a_weak_repellence_is_judged_too_and_none_is_not():
     """Of chains with alpha 0, 0.5 and 5, all of which are above a tiny limit and accept less than always."""
     alpha = np.array([0.0, 0.5, 5.0, 5.0])
@@ -115,18 +102,6 @@ def test_what_is_meant_does_not_warn(kernel):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(kernel, (Repellence(least_acceptance=1.0 if isinstance(kernel.base, ULA) else 0.0),))
-
-
-@pytest.mark.parametrize("make", [lambda: Repellence(limit=0.0), lambda: Repellence(share=1.5)])
-def test_out_of_range(make):
-    with pytest.raises(HyperparameterError):
-        make()
-
-
-@pytest.mark.parametrize("recorder", [Repellence(), Estimator()])
-def test_other_kernels_are_refused(recorder):
-    with pytest.raises(CapabilityError, match="SRMC"):
-        run(MALA(0.3), (recorder,))
 
 
 @pytest.mark.parametrize("function", [lambda x: x**2, lambda x: x[..., 0] * x[..., 1]], ids=["vector", "scalar"])

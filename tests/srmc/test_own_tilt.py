@@ -44,13 +44,6 @@ def test_a_tilt_of_another_shape_is_refused(of, library):
         sample(target, kernel, x0, 2, seed=1)
 
 
-def test_one_of_the_right_shape_runs():
-    target = Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
-    assert np.all(
-        np.isfinite(sample(target, SRMC(MALA(0.1), alpha=0.5, tilt=Wrong("")), np.ones((3, 3)), 2, seed=1).draws)
-    )
-
-
 def curved(tilt, x0):
     """A run on a standard Gaussian, whose Hessian's diagonal is -1."""
     xp = backend_of(x0).xp

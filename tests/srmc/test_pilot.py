@@ -203,12 +203,6 @@ def test_what_it_is_composed_with(kernel, shape):
     assert np.all(np.isfinite(trace.draws))
 
 
-@pytest.mark.slow
-def test_one_chain_without_a_chain_axis():
-    trace = run(xps.SRMC(xps.HMC()), np.zeros(3), 500)
-    assert isinstance(trace.kernel.alpha, float) and 0.05 < trace.kernel.alpha < 10
-
-
 def test_chains_that_do_not_move_give_no_strength():
     assert run(xps.SRMC(xps.RWM(1e6)), 1 + normals(8, 3), warmup=60).kernel.alpha == 0.0
 

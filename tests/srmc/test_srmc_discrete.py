@@ -1,4 +1,4 @@
-"""SRMC on discrete spaces: transition matrices of Eqs. 26 to 28, the two scores' means, costs."""
+"""SRMC on discrete spaces: transition matrices of Eqs. 26 to 28, the two scores' means, alpha = 0."""
 
 import math
 
@@ -15,7 +15,6 @@ from tests.kernels.discrete.discrete_support import (
     balanced,
     invariance_error,
     langevin,
-    log_density,
     metropolis_hastings,
     misfit,
     per_state,
@@ -178,7 +177,7 @@ def test_ratio_needs_one_coordinate_for_each_variable():
         sample(problem.target, SRMC(GWG(), 0.5, tilt=Ratio()), problem.states, 1, seed=1)
 
 
-# ---- alpha = 0, costs ------------------------------------------------------------------------------------------------
+# ---- alpha = 0 -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -193,50 +192,3 @@ def test_alpha_zero_is_the_base(base, tilt):
     wrapped = sample(problem.target, SRMC(BASES[base], 0.0, tilt=tilt), x0, 30, seed=4, progress=False)
     np.testing.assert_array_equal(wrapped.draws, plain.draws)
     assert wrapped.draws.dtype == np.int64 and np.any(plain.draws[-1] != x0)
-
-
-MOVES = 4 * 2  # of the levels
-COSTS = [
-    ("gwg", None, (1, 1, 0)),
-    ("gwg", Untilted(), (1, 1, 0)),  # as GWG itself
-    ("gwg", Exact(), (1, 1, 2)),
-    ("gwg", Ratio(), (1 + MOVES, 1, 0)),
-    ("dmala", Untilted(), (1, 1, 0)),
-    ("balanced", None, (1 + MOVES, 0, 0)),
-    ("balanced", Ratio(), (1 + MOVES, 0, 0)),  # as the base: no extra evaluation
-    ("balanced", Untilted(), (1 + MOVES, 1, 0)),
-    ("balanced", Exact(), (1 + MOVES, 1 + 2 * MOVES, 0)),
-    ("gibbs", Untilted(), (2, 2, 0)),
-]
-
-
-@pytest.mark.parametrize(("base", "tilt", "expected"), COSTS, ids=lambda value: str(value)[:30])
-def test_evaluations_are_those_that_happen(base, tilt, expected):
-    problem, calls = PROBLEMS["levels"], dict.fromkeys(("log_density", "score", "hvp"), 0)
-
-    def counted(name, f):
-        def wrapped(x, *rest):
-            calls[name] += math.prod(x.shape[:-1])
-            return f(x, *rest)
-
-        return wrapped
-
-    whole = problem.target
-    target = Target(
-        counted("log_density", log_density),
-        score=counted("score", whole.score),
-        hvp=counted("hvp", whole.hvp),
-        data=whole.data,
-        space=problem.space,
-    )
-    kernel = BASES[base] if tilt is None else SRMC(BASES[base], ALPHA, tilt=tilt)
-    x0 = problem.states[:5]
-
-    def spent(draws):
-        calls.update(dict.fromkeys(calls, 0))
-        trace = sample(target, kernel, x0, draws, seed=1, progress=False)
-        return dict(calls), trace.run_statistics.evaluations
-
-    (short, _), (long, run_statistics) = spent(5), spent(15)  # what a start costs cancels
-    assert {name: (long[name] - short[name]) / 10 / len(x0) for name in calls} == run_statistics
-    assert tuple(run_statistics.values()) == expected

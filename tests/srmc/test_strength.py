@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from array_api_compat import numpy as numpy_xp
 
-from xpsample import MALA, SRMC, Exact, Portable, PowerLaw, Record, sample
-from xpsample.core.errors import HyperparameterError
 from xpsample.srmc import Adaptive, warmup_steps
-from xpsample.zoo.gaussian import gaussian
-
-COVARIANCE = np.array([[1.0, 0.5], [0.5, 1.2]])
 
 
 def drive(strength, tilts):
@@ -80,26 +75,6 @@ def test_nan_counts_as_too_strong():
     assert alphas[-1] == alphas[8]  # the last before a full window
 
 
-def test_alpha_is_each_chains_own_on_every_library(library):
-    kernel = SRMC(
-        MALA(0.3), Adaptive(library.array(np.array([[1.0], [6.0]])), 60, threshold=4.0), PowerLaw(0.6), tilt=Exact()
-    )
-    trace = sample(
-        gaussian(COVARIANCE),
-        kernel,
-        library.array(np.zeros((2, 6, 2))),
-        80,
-        seed=Portable(1),
-        recorders=(Record("alpha", lambda state: state.alpha),),
-        progress=False,
-    )
-    alpha = library.host(trace.recorded["alpha"])
-    assert alpha.shape == (80, 2, 6)
-    assert np.all(alpha[60:] == alpha[-1])
-    assert len(np.unique(alpha[-1, 1])) > 1  # frozen at different values
-    np.testing.assert_allclose(alpha[0], np.broadcast_to([[1 / 16], [6 / 16]], (2, 6)), rtol=1e-12)
-
-
 def test_the_papers_warm_up():
     assert warmup_steps(10_000) == 1000
     assert warmup_steps(100_000) == 3000
@@ -108,18 +83,3 @@ def test_the_papers_warm_up():
     steps = warmup_steps(1999, leapfrog_steps=10)
     assert steps == 19 and isinstance(steps, int)
     assert warmup_steps(1009) == 100
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Adaptive(-1.0, 10),
-        lambda: Adaptive(1.0, 0),
-        lambda: Adaptive(1.0, 2.5),
-        lambda: Adaptive(1.0, 10, fraction=1.0),
-        lambda: Adaptive(1.0, 10, threshold=0.0),
-    ],
-)
-def test_out_of_range(make):
-    with pytest.raises(HyperparameterError):
-        make()
