@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from xpsample.core.errors import HyperparameterError
 from xpsample.core.tree import leaves
 from xpsample.core.tree import map as tree_map
 from xpsample.score_mh import (
@@ -64,9 +63,3 @@ def test_noise_levels(kind, library):
     found = conditional_acceptance_network(library.array(Y), library.array(X), value, placed(library, p))
     expected = acceptance_network(Y, np.concatenate([X, np.log(level)], axis=-1), p)
     np.testing.assert_allclose(library.host(found), expected, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("blocks", [-1, 1.5, True])
-def test_bad_blocks(blocks):
-    with pytest.raises(HyperparameterError, match="blocks"):
-        init_acceptance_network(2, 5, seed=0, blocks=blocks)

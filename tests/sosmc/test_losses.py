@@ -177,28 +177,6 @@ def test_batches(library):
     np.testing.assert_array_equal(library.host(draws.draw(xp, x, {"z": x})), np.zeros((3, 5, 2)))
 
 
-@pytest.mark.parametrize(
-    "reference", [{"a": np.zeros(1)}, {"a": np.zeros(1), "b": np.zeros((5, 2))}, {"a": np.zeros(1), "b": np.zeros(())}]
-)
-def test_a_reference_of_another_shape_is_refused(reference):
-    """It would broadcast against the particles without a word."""
-    bound = Parametric(log_density, START, gradient=FiniteDifference()).prepare(NODES[:, None], Capability.LOG_DENSITY)
-    point = bound.member(NOW).evaluate(NODES[:, None])
-    with pytest.raises(HyperparameterError, match="reference must have the shapes of the parameters"):
-        RewardReverseKL(reward, 0.6, reference).gradient(bound, NOW, point, density(NOW)[0], {})
-
-
-def test_bad_losses_are_refused():
-    with pytest.raises(HyperparameterError, match="beta > 0 needs draws of the reference"):
-        RewardForwardKL(reward, 0.1)
-    with pytest.raises(HyperparameterError, match="beta must be at least 0"):
-        RewardReverseKL(reward, -1.0)
-    with pytest.raises(HyperparameterError, match=r"rows have shape \(rows, dim\)"):
-        RowBatches(np.zeros(3))
-    with pytest.raises(HyperparameterError, match="size must be a positive integer"):
-        RowBatches(DATA, 0)
-
-
 # ---- the optimum -----------------------------------------------------------------------------------------------------
 
 RUNS, PARTICLES, STEPS = 8, 1000, 300
@@ -272,3 +250,30 @@ def test_a_run_that_diverges_leaves_the_others_alone(gradient):
         np.testing.assert_array_equal(broken.parameters[run], whole.parameters[run])
         np.testing.assert_array_equal(broken.point.x[run], whole.point.x[run])
     assert not np.all(np.isfinite(broken.parameters[1]))
+
+
+def of_reference(reference):
+    """The gradient of a reverse KL to it."""
+    bound = Parametric(log_density, START, gradient=FiniteDifference()).prepare(NODES[:, None], Capability.LOG_DENSITY)
+    point = bound.member(NOW).evaluate(NODES[:, None])
+    return RewardReverseKL(reward, 0.6, reference).gradient(bound, NOW, point, density(NOW)[0], {})
+
+
+SHAPES = "reference must have the shapes of the parameters"  # others would broadcast against the particles
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: of_reference({"a": np.zeros(1)}), SHAPES),
+        (lambda: of_reference({"a": np.zeros(1), "b": np.zeros((5, 2))}), SHAPES),
+        (lambda: of_reference({"a": np.zeros(1), "b": np.zeros(())}), SHAPES),
+        (lambda: RewardForwardKL(reward, 0.1), "beta > 0 needs draws of the reference"),
+        (lambda: RewardReverseKL(reward, -1.0), "beta must be at least 0"),
+        (lambda: RowBatches(np.zeros(3)), r"rows have shape \(rows, dim\)"),
+        (lambda: RowBatches(DATA, 0), "size must be a positive integer"),
+    ],
+)
+def test_bad_losses_are_refused(make, message):
+    with pytest.raises(HyperparameterError, match=message):
+        make()
