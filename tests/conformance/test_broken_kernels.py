@@ -1,11 +1,13 @@
 """Kernels broken on purpose: each must be caught, by the check that is there for its fault."""
 
+import re
 from dataclasses import field, replace
 
 import numpy as np
 import pytest
 
 from tests.conformance.broken_tilts import WrongDrift
+from tests.conftest import open_library, x64
 from xpsample import MALA, RWM, ULA, Integers, Swap, Sweep
 from xpsample.conformance import invariance, reference, run_check, scenarios
 from xpsample.core.devices import DeviceDtype
@@ -105,8 +107,13 @@ class GoesToNumpy(Broken):
         return ChainState(state.point._replace(x=np.asarray(state.point.x)))
 
 
-def with_kernel(kernel):
-    return replace(SCENARIOS["mala"], kernel=lambda asarray: kernel)
+def with_kernel(kernel, scenario=SCENARIOS["mala"]):
+    return replace(scenario, kernel=lambda asarray: kernel)
+
+
+def place_of(library):
+    """The suite's place for a test library."""
+    return DeviceDtype(library.backend, library.name, library.device, library.dtype)
 
 
 def with_frozen(scenario, spoil):
@@ -140,25 +147,11 @@ class _AsBefore(TemperedTarget):
         return self.target.evaluate(x)
 
 
-def test_a_sweep_that_does_not_see_its_own_moves_is_caught(library):
-    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
-    scenario = SCENARIOS["sweep-lattice-heat-bath"]
-    assert invariance(scenario, device, chains=20_000).passed
-    assert not invariance(replace(scenario, kernel=lambda a: StaleSweep(True)), device, chains=20_000).passed
-
-
 class OneWay(Swap):
     """Moves an item to a later place past those between: no other move leads back, unless they are neighbors."""
 
     def sources(self, xp, place, low, high):
         return xp.where(place == high, low, xp.where((place >= low) & (place < high), place + 1, place))
-
-
-def test_a_move_that_does_not_undo_itself_is_caught(library):
-    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
-    scenario = SCENARIOS["swap"]
-    assert invariance(scenario, device).passed
-    assert not invariance(replace(scenario, kernel=lambda a: OneWay()), device).passed
 
 
 class Clipping(Integers):
@@ -169,24 +162,33 @@ class Clipping(Integers):
         return y, inside | True
 
 
-def test_proposals_clipped_to_the_ends_are_caught(library):
-    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
-    scenario, spoilt = SCENARIOS["rwm-integers"], Clipping((0, -1), (4, 3))
-    assert invariance(scenario, device).passed
-    wrong = replace(scenario, target=lambda a: replace(scenario.target(a), space=spoilt))
-    assert not invariance(wrong, device).passed
-
-
 def test_the_unspoilt_base_passes():
     assert invariance(with_kernel(Broken()), reference()).passed
+
+
+SPOILT = {
+    "a sweep that does not see its own moves": ("sweep-lattice-heat-bath", lambda s: with_kernel(StaleSweep(True), s)),
+    "a move that does not undo itself": ("swap", lambda s: with_kernel(OneWay(), s)),
+    "proposals clipped to the ends": (
+        "rwm-integers",
+        lambda s: replace(s, target=lambda a: replace(s.target(a), space=Clipping((0, -1), (4, 3)))),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "spoil"), SPOILT.values(), ids=SPOILT)
+def test_a_wrong_discrete_move_is_caught(name, spoil, library):
+    device, scenario = place_of(library), SCENARIOS[name]
+    chains = {"chains": 20_000} if "lattice" in name else {}
+    assert invariance(scenario, device, **chains).passed
+    assert not invariance(spoil(scenario), device, **chains).passed
 
 
 @pytest.mark.parametrize(
     "kind", [MissingProposalRatio, WrongAcceptance, SwappedRatio, ReusedNoise, AcceptsAll, WrongNoiseScale]
 )
 def test_a_wrong_law_is_caught(kind, library):
-    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
-    result = invariance(with_kernel(kind()), device)
+    result = invariance(with_kernel(kind()), place_of(library))
     assert not result.passed
     assert result.z > 2 * result.limit  # and not by a hair
 
@@ -211,26 +213,22 @@ def test_a_density_tilted_the_wrong_way_is_caught():
     assert not invariance(spoilt, reference()).passed
 
 
-@pytest.mark.parametrize(("kind", "check"), [(AsksTheHost, "no host transfer"), (GoesToNumpy, "stays home")])
-@pytest.mark.parametrize("name", ["torch", "array_api_strict"])
-def test_leaving_the_device_is_caught(kind, check, name):
-    from tests.conftest import open_library
-
-    library = open_library(name, "float32")
-    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
-    outcome = run_check(check, with_kernel(kind()), device)
-    assert outcome.passed is False
-    assert "HostTransfer: __" in outcome.detail or "a step called __" in outcome.detail
+HOST = r"(HostTransfer: __|a step called __)"
 
 
-def test_a_change_of_dtype_is_caught():
-    from tests.conftest import open_library
-
-    library = open_library("numpy", "float32")
-    device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
-    outcome = run_check("stays home", with_kernel(LeavesItsDtype()), device)
-    assert outcome.passed is False
-    assert "float64" in outcome.detail
+@pytest.mark.parametrize(
+    ("kind", "check", "name", "detail"),
+    [
+        (AsksTheHost, "no host transfer", "torch", HOST),
+        (AsksTheHost, "no host transfer", "array_api_strict", HOST),
+        (GoesToNumpy, "stays home", "torch", HOST),
+        (GoesToNumpy, "stays home", "array_api_strict", HOST),
+        (LeavesItsDtype, "stays home", "numpy", "float64"),
+    ],
+)
+def test_leaving_the_device_or_the_dtype_is_caught(kind, check, name, detail):
+    outcome = run_check(check, with_kernel(kind()), place_of(open_library(name, "float32")))
+    assert outcome.passed is False and re.search(detail, outcome.detail)
 
 
 class Forgetful(Kernel):
@@ -255,18 +253,14 @@ class Forgetful(Kernel):
 
 @pytest.mark.slow
 def test_hidden_state_is_caught():
-    from tests.conftest import open_library, x64
-
     scenario = replace(SCENARIOS["rwm"], kernel=lambda asarray: Forgetful())
     strict = open_library("array_api_strict", "float64")  # whose driver runs the steps themselves
-    outcome = run_check("resume exact", scenario, DeviceDtype(strict.backend, strict.name, strict.device, strict.dtype))
+    outcome = run_check("resume exact", scenario, place_of(strict))
     assert outcome.passed is False
     assert "holds the checkpoint of another run" in outcome.detail  # whose first step is another one
     for name in ("numpy", "torch", "jax"):
         with x64(name, "float64"):
-            library = open_library(name, "float64")
-            device = DeviceDtype(library.backend, library.name, library.device, library.dtype)
-            outcome = run_check("driven = eager", scenario, device)
+            outcome = run_check("driven = eager", scenario, place_of(open_library(name, "float64")))
             assert outcome.passed is False
             assert float(outcome.detail) > 1e-3
 

@@ -25,6 +25,20 @@ def outcome(name, kernel):
     return invariance(replace(SCENARIOS[name], kernel=lambda asarray: kernel), reference())
 
 
+RIGHT = {
+    "nuts": lambda module: module.NUTS(0.6, max_depth=4),
+    "mams": lambda module: module.MAMS(1.0, 3.3),
+    "mclmc": lambda module: module.MCLMC(0.3, 1.5),
+}
+MODULES = {"nuts": nuts, "mams": mams, "mclmc": mclmc}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_unbroken_ones_pass(name):
+    assert outcome(name, RIGHT[name](MODULES[name])).passed
+
+
 NUTS_TWINS = {
     "a new leaf against the leaf before it": ("_turned(xp, left, end.p,", "_turned(xp, half.end.p, end.p,"),
     "an end against itself": ("_turned(xp, tree.left.p, tree.right.p,", "_turned(xp, tree.left.p, tree.left.p,"),
@@ -37,70 +51,43 @@ NUTS_TWINS = {
 }
 
 
-@pytest.mark.slow
-def test_nuts_passes():
-    assert outcome("nuts", nuts.NUTS(0.6, max_depth=4)).passed
-
-
 @pytest.mark.sampled(4)
 @pytest.mark.slow
-@pytest.mark.first_cases(2)
-@pytest.mark.parametrize("fault", NUTS_TWINS)
-def test_a_broken_nuts_is_caught(fault):
-    twin = broken(nuts, *NUTS_TWINS[fault])
-    result = outcome("nuts", twin.NUTS(0.6, max_depth=4))
+@pytest.mark.parametrize(("right", "wrong"), NUTS_TWINS.values(), ids=NUTS_TWINS)
+def test_a_broken_nuts_is_caught(right, wrong):
+    result = outcome("nuts", RIGHT["nuts"](broken(nuts, right, wrong)))
     assert result.z > 1.5 * result.limit
 
 
-MAMS_TWINS = {
-    "the Jacobian forgotten": ("-(energy + gained)", "0.0 * energy"),
-    "half of the Jacobian": ("-(energy + gained)", "-0.5 * (energy + gained)"),
-    "the last kick's Jacobian forgotten": ("-(energy + gained)", "-energy"),
-    "a last kick that is a whole one": (
-        "whiten(proposal.score), 0.5 * eps)",
-        "whiten(proposal.score), eps)",
-    ),
-    "velocities that lean to one side": ('unit(xp, noise["velocity"])', 'unit(xp, noise["velocity"] + 1.0)'),
+ENERGY, LAST = "-(energy + gained)", "whiten(proposal.score), 0.5 * eps)"
+TWINS = {
+    "the Jacobian forgotten": ("mams", ENERGY, "0.0 * energy"),
+    "half of the Jacobian": ("mams", ENERGY, "-0.5 * (energy + gained)"),
+    "the last kick's Jacobian forgotten": ("mams", ENERGY, "-energy"),
+    "a last kick that is a whole one": ("mams", LAST, LAST.replace("0.5 * ", "")),
+    "velocities that lean to one side": ("mams", 'unit(xp, noise["velocity"])', 'unit(xp, noise["velocity"] + 1.0)'),
+    "a middle kick that is too long": ("mclmc", "(1 - 2 * MINIMAL_NORM)", "(1 - MINIMAL_NORM)"),
+    "a refreshment that leans to one side": ("mclmc", '* noise["velocity"]', '* (noise["velocity"] + 1.0)'),
+    "one move in place of two": ("mclmc", "x = x + 0.5 * eps * along", "x = x + 0.0 * eps * along"),
 }
+
+
+@pytest.mark.parametrize(("name", "right", "wrong"), TWINS.values(), ids=TWINS)
+def test_a_broken_trajectory_is_caught(name, right, wrong):
+    result = outcome(name, RIGHT[name](broken(MODULES[name], right, wrong)))
+    assert result.z > 2 * result.limit
+
+
 KICK_TWINS = {
-    "d in place of d - 1": ("u.shape[-1] - 1", "u.shape[-1]"),
-    "away from the score": ("e, delta = score / length", "e, delta = -score / length"),
-    "a Jacobian of the other sign": ("most * (delta + growth)", "-most * (delta + growth)"),
-}
-MCLMC_TWINS = {
-    "a middle kick that is too long": ("(1 - 2 * MINIMAL_NORM)", "(1 - MINIMAL_NORM)"),
-    "a refreshment that leans to one side": ('* noise["velocity"]', '* (noise["velocity"] + 1.0)'),
-    "one move in place of two": ("x = x + 0.5 * eps * along", "x = x + 0.0 * eps * along"),
+    "mams: d in place of d - 1": ("mams", "u.shape[-1] - 1", "u.shape[-1]"),
+    "mams: a Jacobian of the other sign": ("mams", "most * (delta + growth)", "-most * (delta + growth)"),
+    "mclmc: d in place of d - 1": ("mclmc", "u.shape[-1] - 1", "u.shape[-1]"),
+    "mclmc: away from the score": ("mclmc", "e, delta = score / length", "e, delta = -score / length"),
 }
 
 
-@pytest.mark.slow
-def test_mams_and_mclmc_pass():
-    assert outcome("mams", mams.MAMS(1.0, 3.3)).passed
-    assert outcome("mclmc", mclmc.MCLMC(0.3, 1.5)).passed
-
-
-@pytest.mark.parametrize("fault", MAMS_TWINS)
-def test_a_broken_mams_is_caught(fault):
-    result = outcome("mams", broken(mams, *MAMS_TWINS[fault]).MAMS(1.0, 3.3))
-    assert result.z > 2 * result.limit
-
-
-@pytest.mark.parametrize("fault", ["d in place of d - 1", "a Jacobian of the other sign"])
-def test_a_broken_kick_is_caught(fault, monkeypatch):
-    monkeypatch.setattr(mams, "kick", broken(microcanonical, *KICK_TWINS[fault]).kick)
-    result = outcome("mams", mams.MAMS(1.0, 3.3))
-    assert result.z > 2 * result.limit
-
-
-@pytest.mark.parametrize("fault", MCLMC_TWINS)
-def test_a_broken_mclmc_is_caught(fault):
-    result = outcome("mclmc", broken(mclmc, *MCLMC_TWINS[fault]).MCLMC(0.3, 1.5))
-    assert result.z > 2 * result.limit
-
-
-@pytest.mark.parametrize("fault", ["d in place of d - 1", "away from the score"])
-def test_a_broken_kick_of_mclmc_is_caught(fault, monkeypatch):
-    monkeypatch.setattr(mclmc, "kick", broken(microcanonical, *KICK_TWINS[fault]).kick)
-    result = outcome("mclmc", mclmc.MCLMC(0.3, 1.5))
+@pytest.mark.parametrize(("name", "right", "wrong"), KICK_TWINS.values(), ids=KICK_TWINS)
+def test_a_broken_kick_is_caught(name, right, wrong, monkeypatch):
+    monkeypatch.setattr(MODULES[name], "kick", broken(microcanonical, right, wrong).kick)
+    result = outcome(name, RIGHT[name](MODULES[name]))
     assert result.z > 2 * result.limit

@@ -8,19 +8,17 @@ import pytest
 
 from tests.enumerated import CHAINS, SPACES, chi_square, listed, numbered, quadratic
 from tests.kernels.support import NumPy, noise_of, walk
-from xpsample import Portable, Replay, sample
+from xpsample import Replay, sample
 from xpsample.core import tree
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
 from xpsample.kernels import (
-    ACS,
     ADJUSTED,
     DMALA,
     DULA,
     GWG,
     ChromaticGibbs,
-    Cosine,
     Gibbs,
     LocallyBalanced,
     ParallelTempering,
@@ -28,7 +26,6 @@ from xpsample.kernels import (
     greedy_coloring,
 )
 from xpsample.spaces import Binary, Spins
-from xpsample.srmc import SRMC
 from xpsample.targets import Capability, Target
 from xpsample.zoo.ising import lattice_pairs
 
@@ -86,15 +83,6 @@ def test_colors_of_the_target_hold_inside(smoothing):
     assert np.mean(trace.run_statistics.moved) > 0.4
     with pytest.raises(HyperparameterError, match="depends on others"):
         sample(target, HiSS(ChromaticGibbs([0] * 6), 1.0, 2, 2, smoothing=smoothing), x0, 1, seed=3)
-
-
-@pytest.mark.first_cases(1)
-@pytest.mark.parametrize("kernel", [KERNELS["GWG"], KERNELS["HiSS-GK"]], ids=["logistic", "gaussian"])
-def test_rungs_of_tempering_may_be_hiss(kernel):
-    """Of rungs at the same temperature nearly, so that exact draws of the target are exact draws of all."""
-    found, bound, trace = statistic(ParallelTempering(kernel, (1.0, 1.0 - 1e-9)), "ternary")
-    assert found < bound
-    assert np.mean(trace.state.swap_rates) > 0.999
 
 
 @pytest.mark.parametrize("name", ["bits", "spins", "ternary", "mixed"])
@@ -230,34 +218,6 @@ def test_far_noise_overflows_nothing(library32):
     assert np.all(np.isfinite(library32.host(Logistic().draw(xp, library32.array(np.asarray([1e-37, 1 - 6e-8]))))))
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        HiSS(ACS(Cosine(0.8, 3)), 1.0, 3, 2),
-        ParallelTempering(HiSS(GWG(), 1.0, 2, 2), (1.0, 0.4)),
-    ],
-    ids=["HiSS-ACS", "PT-HiSS"],
-)
-def test_the_same_chain_on_every_library(library, kernel):
-    """Of what the conformance suite, which has HiSS and SR-HiSS, does not put together."""
-    target, dim = quadratic("mixed")
-    states, _ = listed(target, dim)
-    x0 = states[:5]
-    theirs = sample(target, kernel, library.array(x0), 20, seed=Portable(1), progress=False)
-    ours = sample(target, kernel, x0, 20, seed=Portable(1), progress=False)
-    np.testing.assert_array_equal(library.host(theirs.draws), ours.draws)
-    assert len(np.unique(ours.draws.reshape(-1, dim), axis=0)) > 10
-    assert theirs.run_statistics.evaluations == ours.run_statistics.evaluations
-
-
-def test_no_repellence_is_no_change_bit_for_bit():
-    target, dim = quadratic("mixed")
-    x0 = listed(target, dim)[0][:5]
-    plain = sample(target, HiSS(GWG(), 1.0, 2, 2), x0, 30, seed=2, progress=False)
-    wrapped = sample(target, SRMC(HiSS(GWG(), 1.0, 2, 2), 0.0), x0, 30, seed=2, progress=False)
-    np.testing.assert_array_equal(wrapped.draws, plain.draws)
-
-
 def test_energy_evaluations_as_the_paper_counts_them():
     """Table 3: 10 chains, 1,000 draws, 10 gradient steps each at 4 energy calls, and 2 calls per denoising proposal."""
     table, dim = quadratic("bits")
@@ -305,13 +265,6 @@ def test_a_step_has_diverged_if_any_of_its_sweeps_has():
     positions, (info,), _ = walk(NumPy, kernel, x, noise, target)
     np.testing.assert_array_equal(info.diverged, [True, True, True, False])
     assert np.all(positions == 0) and not np.any(info.moved)
-
-
-def test_without_refinements_no_score_is_asked_for():
-    table, dim = quadratic("bits")
-    target = Target(table.log_density, data=table.data, space=table.space)
-    trace = sample(target, HiSS(GWG(), 1.0, 3, 0), np.zeros((10, dim)), 20, seed=1, progress=False)
-    assert trace.run_statistics.evaluations == {"log_density": 3, "score": 0, "hvp": 0}
 
 
 def test_every_chain_has_its_scale():
