@@ -21,9 +21,7 @@ WIDE = xps.Target(lambda x: -0.1 * np.sum(x * x, axis=-1), score=lambda x: -0.2 
 BRIDGE = xps.Bridge(WIDE, QUARTIC)
 SIX = np.linspace(-1.0, 1.0, 6)
 BITS = xps.Target(
-    lambda x: x @ SIX + 0.1 * np.sum(x[..., :-1] * x[..., 1:], axis=-1),
-    score=lambda x: SIX + 0 * x,
-    space=xps.Binary(),
+    lambda x: x @ SIX + 0.1 * np.sum(x[..., :-1] * x[..., 1:], axis=-1), score=lambda x: SIX + 0 * x, space=xps.Binary()
 )
 FOUR_EACH = xps.Categorical(((0, 1, 2, 3),) * 6)
 LEVELS = xps.Target(BITS.log_density, score=BITS.score, hvp=lambda x, v: 0 * v, space=FOUR_EACH)

@@ -2,16 +2,7 @@
 
 import numpy as np
 
-from tests.kernels.support import (
-    COVARIANCE,
-    assert_metropolis,
-    density,
-    kinetic,
-    leapfrog,
-    noise_of,
-    start,
-    walk,
-)
+from tests.kernels.support import COVARIANCE, assert_metropolis, density, kinetic, leapfrog, noise_of, start, walk
 from xpsample.kernels import HMC
 
 

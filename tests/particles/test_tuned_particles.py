@@ -264,10 +264,7 @@ REFUSED = {
     "a short pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=8), "warmup=8 is too short for AIS"),
     "no pilot": (lambda: anneal(AIS(xps.RWM(), BETAS), start(2, 5), warmup=0), "not set, and warmup=0"),
     "unadjusted moves": (lambda: AIS(xps.ULA(), BETAS, approximate=True), "AIS with approximate=True cannot tune"),
-    "another rule": (
-        lambda: TemperedSMC(xps.MALA(EnergyVariance()), BETAS, moves=1),
-        "needs a fixed target",
-    ),
+    "another rule": (lambda: TemperedSMC(xps.MALA(EnergyVariance()), BETAS, moves=1), "needs a fixed target"),
     "SVGD": (lambda: xps.SVGD(), "SVGD needs a step_size"),
     "StochasticSVGD": (lambda: StochasticSVGD(), "StochasticSVGD needs a step_size"),
     "PCD": (lambda: PCD(xps.sosmc.RowBatches(np.zeros((2, 2))), xps.sosmc.SGD(0.1)), "PCD needs a step_size"),

@@ -151,10 +151,7 @@ def test_a_wrong_sign_of_the_kl_is_caught(sign):
 def test_a_users_own_h_and_a_users_own_surrogate(library):
     def h(x, p):
         xp, one = array_namespace(x), x[..., 0]
-        return {
-            "a": (0.25 * xp.exp(p["a"][0]) * one**4)[..., None],
-            "b": xp.stack([-one, -xp.sin(3.0 * one)], axis=-1),
-        }
+        return {"a": (0.25 * xp.exp(p["a"][0]) * one**4)[..., None], "b": xp.stack([-one, -xp.sin(3.0 * one)], axis=-1)}
 
     def surrogate(p, x, weights):
         return -array_namespace(x).sum(weights * log_density(x, p))

@@ -311,11 +311,7 @@ def started(move, threshold=0.0, initial=wide):
         (lambda: Adaptation(factor=1.0), HyperparameterError, "factor must be greater than 1"),
         (lambda: started(Unweighted(LangevinMove(0.1))), HyperparameterError, "initial weighs the start"),
         (lambda: started(SingleChain(0.1)), HyperparameterError, "initial weighs the start"),
-        (
-            lambda: run(kernel=started(LangevinMove(0.1), 0.5, lambda x: x)),
-            FunctionError,
-            "the function initial",
-        ),
+        (lambda: run(kernel=started(LangevinMove(0.1), 0.5, lambda x: x)), FunctionError, "the function initial"),
     ],
 )
 def test_bad_input_is_refused(make, error, message):

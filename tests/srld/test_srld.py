@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from array_api_compat import numpy as numpy_xp
 
-from xpsample import (
-    ULA,
-    Draws,
-    Record,
-    Replay,
-    UnderdampedLangevin,
-    sample,
-)
+from xpsample import ULA, Draws, Record, Replay, UnderdampedLangevin, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.metrics.stein import RBF, InverseMultiquadric, Median, MedianFromPoint
 from xpsample.srld import SRLD, Balanced, Rolling, Thinned

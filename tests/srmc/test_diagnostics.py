@@ -7,15 +7,7 @@ import pytest
 
 from xpsample import HMC, MALA, RWM, SRMC, ULA, Draws, Exact, PowerLaw, Record, sample
 from xpsample.core.errors import RepellenceWarning
-from xpsample.srmc import (
-    Estimator,
-    Frozen,
-    LeapfrogAutocorrelation,
-    Repellence,
-    Stable,
-    exponent_scale,
-    theta_norm,
-)
+from xpsample.srmc import Estimator, Frozen, LeapfrogAutocorrelation, Repellence, Stable, exponent_scale, theta_norm
 from xpsample.zoo.gaussian import gaussian
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")

@@ -135,11 +135,7 @@ def with_gradients(problem, temperature=0.5, score=None):
     return rows_to_one(np.where(problem.neighbors, np.exp(temperature * np.sum(score[:, None] * change, -1)), 0.0))
 
 
-G = {
-    "Barker": lambda t: t / (1 + t),
-    "SquareRoot": np.sqrt,
-    "Max": lambda t: np.maximum(1.0, t),
-}
+G = {"Barker": lambda t: t / (1 + t), "SquareRoot": np.sqrt, "Max": lambda t: np.maximum(1.0, t)}
 
 
 def balanced(problem, g, log_pi=None):

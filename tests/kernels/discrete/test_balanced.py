@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from tests.kernels.discrete.discrete_support import (
-    every_problem,
-)
+from tests.kernels.discrete.discrete_support import every_problem
 from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import LocallyBalanced, sample
 from xpsample.core.errors import DivergenceWarning

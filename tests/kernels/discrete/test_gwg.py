@@ -2,11 +2,7 @@
 
 import numpy as np
 
-from tests.kernels.discrete.discrete_support import (
-    assert_proposals,
-    every_problem,
-    uniform,
-)
+from tests.kernels.discrete.discrete_support import assert_proposals, every_problem, uniform
 from xpsample import GWG
 from xpsample.kernels.discrete.common import choose, log_probability
 
