@@ -8,23 +8,11 @@ import pytest
 
 from tests.enumerated import CHAINS, SPACES, chi_square, listed, numbered, quadratic
 from tests.kernels.support import NumPy, noise_of, walk
-from xpsample import Replay, sample
+from xpsample import Replay, kernels, sample
 from xpsample.core import tree
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
-from xpsample.kernels import (
-    ADJUSTED,
-    DMALA,
-    DULA,
-    GWG,
-    ChromaticGibbs,
-    Gibbs,
-    LocallyBalanced,
-    ParallelTempering,
-    Trait,
-    greedy_coloring,
-)
 from xpsample.spaces import Binary, Spins
 from xpsample.targets import Capability, Target
 from xpsample.zoo.ising import lattice_pairs
@@ -39,17 +27,17 @@ def statistic(kernel, name, strength=1.0):
     target, dim = quadratic(name, strength)
     states, pi = listed(target, dim)
     x0 = states[np.random.default_rng(1).choice(len(pi), CHAINS, p=pi)]
-    trace = sample(target, kernel, x0, 1, seed=3, progress=False)
+    trace = sample(target, kernel, x0, 1, seed=3)
     return *chi_square(numbered(states, trace.draws[0]), pi), trace
 
 
 KERNELS = {
-    "GWG": HiSS(GWG(), 1.0, 2, 2),
-    "DMALA": HiSS(DMALA(0.5), 1.0, 2, 2),
-    "balanced": HiSS(LocallyBalanced(), 0.7, 1, 2),
-    "Gibbs": HiSS(Gibbs(), 0.7, 2, 1),
-    "none": HiSS(GWG(), 1.0, 3, 0),
-    "HiSS-GK": HiSS(GWG(), 0.8, 2, 2, smoothing=Gaussian()),
+    "GWG": HiSS(kernels.GWG(), 1.0, 2, 2),
+    "DMALA": HiSS(kernels.DMALA(0.5), 1.0, 2, 2),
+    "balanced": HiSS(kernels.LocallyBalanced(), 0.7, 1, 2),
+    "Gibbs": HiSS(kernels.Gibbs(), 0.7, 2, 1),
+    "none": HiSS(kernels.GWG(), 1.0, 3, 0),
+    "HiSS-GK": HiSS(kernels.GWG(), 0.8, 2, 2, smoothing=Gaussian()),
 }
 
 
@@ -76,18 +64,18 @@ def test_colors_of_the_target_hold_inside(smoothing):
     states = np.asarray(list(itertools.product([-1.0, 1.0], repeat=6)))
     pi = np.exp(target.log_density(states))
     x0 = states[np.random.default_rng(1).choice(64, CHAINS, p=pi / pi.sum())]
-    kernel = HiSS(ChromaticGibbs(greedy_coloring(pairs, 6)), 1.0, 2, 2, smoothing=smoothing)
-    trace = sample(target, kernel, x0, 1, seed=3, progress=False)
+    kernel = HiSS(kernels.ChromaticGibbs(kernels.greedy_coloring(pairs, 6)), 1.0, 2, 2, smoothing=smoothing)
+    trace = sample(target, kernel, x0, 1, seed=3)
     found, bound = chi_square(numbered(states, trace.draws[0]), pi / pi.sum())
     assert found < bound
     assert np.mean(trace.run_statistics.moved) > 0.4
     with pytest.raises(HyperparameterError, match="depends on others"):
-        sample(target, HiSS(ChromaticGibbs([0] * 6), 1.0, 2, 2, smoothing=smoothing), x0, 1, seed=3)
+        sample(target, HiSS(kernels.ChromaticGibbs([0] * 6), 1.0, 2, 2, smoothing=smoothing), x0, 1, seed=3)
 
 
 @pytest.mark.parametrize("name", ["bits", "spins", "ternary", "mixed"])
 def test_denoising_without_acceptance_is_caught(name):
-    found, bound, _ = statistic(HiSS(GWG(), 1.0, 2, 2, adjusted=False), name, 2.0)
+    found, bound, _ = statistic(HiSS(kernels.GWG(), 1.0, 2, 2, adjusted=False), name, 2.0)
     assert found > 10 * bound
 
 
@@ -102,7 +90,7 @@ class Swapped(HiSS):
 
 @pytest.mark.parametrize("name", ["bits", "spins", "ternary", "mixed"])
 def test_a_ratio_with_forward_and_reverse_exchanged_is_caught(name):
-    found, bound, _ = statistic(Swapped(GWG(), 0.6, 3, 0), name, 2.0)
+    found, bound, _ = statistic(Swapped(kernels.GWG(), 0.6, 3, 0), name, 2.0)
     assert found > 10 * bound
 
 
@@ -115,10 +103,10 @@ def test_the_acceptance_is_that_of_equation_8_in_full(name, smoothing):
     rng = np.random.default_rng(2)
     x = states[rng.choice(len(pi), 50)]
     scale = 0.9
-    kernel = HiSS(GWG(), scale, 1, 0, smoothing=smoothing)
+    kernel = HiSS(kernels.GWG(), scale, 1, 0, smoothing=smoothing)
     noise = {k: rng.random((1, *spec.shape)) for k, spec in kernel.noise(x).items()}
     noise["accept"] = np.full_like(noise["accept"], 1e-300)  # the proposal is what comes out
-    trace = sample(target, kernel, x, 1, seed=Replay(noise), progress=False)
+    trace = sample(target, kernel, x, 1, seed=Replay(noise))
     proposal = trace.draws[0]
     assert np.mean(np.any(proposal != x, axis=-1)) > 0.2
 
@@ -150,14 +138,14 @@ def test_denoising_draws_each_variable_from_its_own_conditional(name, smoothing)
     states, pi = listed(target, dim)
     rng = np.random.default_rng(2)
     x = states[rng.choice(len(pi), CHAINS, p=pi)]
-    kernel = HiSS(GWG(), 0.9, 1, 0, smoothing=smoothing)
+    kernel = HiSS(kernels.GWG(), 0.9, 1, 0, smoothing=smoothing)
     noise = {k: rng.random((1, *spec.shape)) for k, spec in kernel.noise(x).items()}
     noise["accept"] = np.full_like(noise["accept"], 1e-300)
     # One theta_a for all chains, whatever their positions.
     noisy = np.linspace(-0.5, 1.2, dim)
     z = (noisy - x) / 0.9
     noise["noise"][0, 0] = 1 / (1 + np.exp(-z)) if isinstance(smoothing, Logistic) else z
-    proposal = sample(target, kernel, x, 1, seed=Replay(noise), progress=False).draws[0]
+    proposal = sample(target, kernel, x, 1, seed=Replay(noise)).draws[0]
     z = (noisy - states) / 0.9
     weights = np.prod(1 / np.cosh(z / 2) ** 2 if isinstance(smoothing, Logistic) else np.exp(-0.5 * z**2), axis=-1)
     found, bound = chi_square(numbered(states, proposal), weights / weights.sum())
@@ -229,15 +217,15 @@ def test_energy_evaluations_as_the_paper_counts_them():
 
     def energy_calls(kernel, reused=0):
         """Per step: 2 for a gradient, 2 for a ratio of densities; `reused` gradients are those of a next step."""
-        evaluations = sample(target, kernel, x0, 20, seed=1, progress=False).run_statistics.evaluations
+        evaluations = sample(target, kernel, x0, 20, seed=1).run_statistics.evaluations
         return 2 * evaluations["log_density"] + 2 * (evaluations["score"] - reused)
 
-    assert 10 * draws * inner * energy_calls(GWG()) == 4.0e5
-    assert 10 * draws * energy_calls(HiSS(GWG(), 4.0, sweeps, refinements), reused=sweeps) == 5.0e5
+    assert 10 * draws * inner * energy_calls(kernels.GWG()) == 4.0e5
+    assert 10 * draws * energy_calls(HiSS(kernels.GWG(), 4.0, sweeps, refinements), reused=sweeps) == 5.0e5
     # The paper adds 2 calls a swap, which has them for nothing here: the densities are known.
     ladder, steps = tuple(10.0**-k for k in range(rungs)), draws * inner
     swaps = -(-steps // every) * 10 * (rungs - 1) * 2
-    assert 10 * steps * energy_calls(ParallelTempering(GWG(), ladder, every)) + swaps == 2.2e6
+    assert 10 * steps * energy_calls(kernels.ParallelTempering(kernels.GWG(), ladder, every)) + swaps == 2.2e6
 
 
 def test_what_a_step_says_of_itself(library):
@@ -245,7 +233,7 @@ def test_what_a_step_says_of_itself(library):
     target, dim = quadratic("bits")
     x = np.random.default_rng(6).integers(0, 2, (200, dim)).astype(float)
     for refinements in (0, 3):
-        kernel = HiSS(Gibbs(), 0.3, 2, refinements)
+        kernel = HiSS(kernels.Gibbs(), 0.3, 2, refinements)
         positions, infos, _ = walk(library, kernel, x, noise_of(kernel, x, 5), target)
         before = np.concatenate([x[None], positions[:-1]])
         moved = np.stack([library.host(info.moved) for info in infos])
@@ -258,7 +246,7 @@ def test_what_a_step_says_of_itself(library):
 def test_a_step_has_diverged_if_any_of_its_sweeps_has():
     """From (0, 0) without noise: uniforms near 1 propose (1, 1), which has no density, and those near 0 stay."""
     target = Target(lambda x: np.where(np.sum(x, axis=-1) > 1, np.nan, 0.0), space=Binary())
-    kernel, x = HiSS(GWG(), 1.0, 2, 0), np.zeros((4, 2))
+    kernel, x = HiSS(kernels.GWG(), 1.0, 2, 0), np.zeros((4, 2))
     noise = {name: np.full((1, *spec.shape), 0.5) for name, spec in kernel.noise(x).items()}
     proposes = np.asarray([[True, True, False, False], [True, False, True, False]])  # in a sweep, (sweeps, chains)
     noise["denoise"][0] = np.where(proposes, 0.999, 0.001)[..., None]
@@ -271,21 +259,21 @@ def test_every_chain_has_its_scale():
     target, dim = quadratic("spins")
     x0, scales = np.ones((2, 4, dim)), np.asarray([[0.5], [3.0]])
     rng = np.random.default_rng(5)
-    noise = {k: rng.random((10, *spec.shape)) for k, spec in HiSS(GWG(), 1.0, 2, 1).noise(x0).items()}
-    together = sample(target, HiSS(GWG(), scales, 2, 1), x0, 10, seed=Replay(noise), progress=False)
+    noise = {k: rng.random((10, *spec.shape)) for k, spec in HiSS(kernels.GWG(), 1.0, 2, 1).noise(x0).items()}
+    together = sample(target, HiSS(kernels.GWG(), scales, 2, 1), x0, 10, seed=Replay(noise))
     for i in (0, 1):
         own = {}
         for name, rows in noise.items():
             axis = 3 if name.startswith("base/") else 2  # after the steps, the sweeps, and the refinements
             own[name] = np.take(rows, i, axis=axis)
-        alone = sample(target, HiSS(GWG(), scales[i, 0], 2, 1), x0[i], 10, seed=Replay(own), progress=False)
+        alone = sample(target, HiSS(kernels.GWG(), scales[i, 0], 2, 1), x0[i], 10, seed=Replay(own))
         np.testing.assert_array_equal(together.draws[:, i], alone.draws)
 
 
-class Together(GWG):
+class Together(kernels.GWG):
     """Chains that are put into another order at every step."""
 
-    traits = ADJUSTED & ~Trait.SEPARATE
+    traits = kernels.ADJUSTED & ~kernels.Trait.SEPARATE
 
     def step(self, target, state, noise):
         state, info = super().step(target, state, noise)
@@ -293,19 +281,23 @@ class Together(GWG):
 
 
 def test_hiss_keeps_no_more_than_its_inner_kernel_does():
-    assert HiSS(GWG()).traits == ADJUSTED
-    assert HiSS(DULA(0.3)).traits == HiSS(GWG(), adjusted=False).traits == ADJUSTED & DULA.traits
-    assert HiSS(DULA(0.3), refinements=0).traits == ADJUSTED  # it makes no step
+    assert HiSS(kernels.GWG()).traits == kernels.ADJUSTED
+    assert (
+        HiSS(kernels.DULA(0.3)).traits
+        == HiSS(kernels.GWG(), adjusted=False).traits
+        == kernels.ADJUSTED & kernels.DULA.traits
+    )
+    assert HiSS(kernels.DULA(0.3), refinements=0).traits == kernels.ADJUSTED  # it makes no step
     target, dim = quadratic("spins")
     with pytest.raises(CapabilityError, match="HiSS cannot be split into shards: its chains depend"):
-        sample(target, HiSS(Together(), 1.0), np.ones((4, dim)), 2, seed=1, shards=2, progress=False)
+        sample(target, HiSS(Together(), 1.0), np.ones((4, dim)), 2, seed=1, shards=2)
 
 
 def test_integer_positions():
     target, dim = quadratic("ternary")
     x0 = np.zeros((6, dim), dtype=np.int64)
-    trace = sample(target, HiSS(GWG(), 1.0, 2, 2), x0, 20, seed=1, progress=False)
-    floating = sample(target, HiSS(GWG(), 1.0, 2, 2), x0.astype(float), 20, seed=1, progress=False)
+    trace = sample(target, HiSS(kernels.GWG(), 1.0, 2, 2), x0, 20, seed=1)
+    floating = sample(target, HiSS(kernels.GWG(), 1.0, 2, 2), x0.astype(float), 20, seed=1)
     assert trace.draws.dtype == np.int64
     np.testing.assert_array_equal(trace.draws, floating.draws)
 
@@ -321,4 +313,4 @@ def test_integer_positions():
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(HyperparameterError, match=message):
-        HiSS(GWG(), **{"scale": 1.0, "sweeps": 1, "refinements": 1} | settings)
+        HiSS(kernels.GWG(), **{"scale": 1.0, "sweeps": 1, "refinements": 1} | settings)

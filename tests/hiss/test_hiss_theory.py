@@ -136,7 +136,7 @@ def test_means_of_a_chain_have_the_central_limit_of_the_exact_matrix():
     target = chain_target(setting, turn @ np.diag(curvatures) @ turn.T, rng.standard_normal(2))
     np.testing.assert_allclose(target.log_density(setting.states, target.data), setting.energy)
     x0 = setting.states[np.random.default_rng(1).choice(4, chains, p=setting.pi)]
-    draws = sample(target, HiSS(DMALA(1.0), 1.5, 1, 1), x0, steps, seed=2, progress=False).draws
+    draws = sample(target, HiSS(DMALA(1.0), 1.5, 1, 1), x0, steps, seed=2).draws
     f = setting.states @ [1.0, 3.0]
     means = math.sqrt(steps) * (np.mean(draws @ [1.0, 3.0], axis=0) - setting.pi @ f)
 

@@ -30,7 +30,7 @@ def z_scores(kernel, chains=5_000, draws=30):
     rng = np.random.default_rng(0)
     z = (rng.uniform(size=chains) < SHARE).astype(np.float64)  # from the target itself
     x0 = {"z": z, "x": GAP * z + rng.normal(size=chains)}
-    trace = xps.sample(model, kernel, x0, draws, seed=1, progress=False)
+    trace = xps.sample(model, kernel, x0, draws, seed=1)
     truth = SHARE, GAP * SHARE, GAP * SHARE
     found = trace["z"], trace["x"], trace["z"] * trace["x"]
     means = [values.mean(0) for values in found]
@@ -69,7 +69,7 @@ def test_each_block_is_tuned():
         gradient=xps.FiniteDifference(),
     )
     x0 = model.start(np.zeros(0), chains=20, seed=0)
-    trace = xps.sample(model, xps.Blocks({"a": xps.MALA(), "b": xps.MALA()}), x0, 300, seed=1, progress=False)
+    trace = xps.sample(model, xps.Blocks({"a": xps.MALA(), "b": xps.MALA()}), x0, 300, seed=1)
     first, second = module.blocks_of(trace.kernel.sweep)
     assert first.base.preconditioner.shape == (1,)
     assert second.base.preconditioner.shape == (2,)
@@ -104,7 +104,7 @@ def test_a_mixture_beside_its_marginal_form():
         (xps.Model(marginal, data=y, mu=space, gradient=difference), xps.RWM(0.4)),
     ):
         x0 = model.start(np.zeros(0), chains=100, seed=1)
-        trace = xps.sample(model, kernel, x0, 400, seed=2, burn_in=200, progress=False)
+        trace = xps.sample(model, kernel, x0, 400, seed=2, burn_in=200)
         means.append(trace["mu"].mean(0))
     error = sqrt(sum(float(np.max(m.var(0))) / len(m) for m in means))
     assert np.max(np.abs(means[0].mean(0) - means[1].mean(0))) < 4.5 * error
@@ -125,7 +125,7 @@ def test_divergences_of_every_block_are_counted(first):
     x0 = {"a": np.zeros(20), "b": np.zeros(20)}
     with np.errstate(invalid="ignore"), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        trace = xps.sample(model, kernel, x0, 200, seed=1, progress=False)
+        trace = xps.sample(model, kernel, x0, 200, seed=1)
     assert any(issubclass(warning.category, DivergenceWarning) for warning in said)
     share = np.mean(trace.statistics["diverged"])
     assert 0.1 < share < 0.5

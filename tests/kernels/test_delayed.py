@@ -83,7 +83,7 @@ def asymmetry(kernel, chains=20_000):
     if isinstance(kernel, xps.DelayedAcceptance):
         target = xps.Bridge(xps.Target(lambda x: -0.4 * np.sum(x**2, axis=-1)), target)
     x = np.log(np.random.default_rng(0).gamma(1.0, size=(chains, 2)))
-    y = xps.sample(target, kernel, x, 1, seed=1, progress=False).draws[0]
+    y = xps.sample(target, kernel, x, 1, seed=1).draws[0]
     functions = [lambda v, i=i, k=k: v[:, i] ** k for i in (0, 1) for k in (1, 2)]
     scores = []
     for i, f in enumerate(functions):

@@ -218,7 +218,7 @@ def test_walkers_are_not_cut_into_shards_and_ensembles_are():
 def test_arviz_is_told_which_chains_are_walkers_of_an_ensemble(tmp_path, stored):
     pytest.importorskip("zarr" if stored else "xarray")
     recorders = (xps.Draws(store=tmp_path / "run") if stored else xps.Draws(),)
-    trace = xps.sample(NORMAL, xps.Ensemble(), walkers(3, 8, 2), 20, seed=1, recorders=recorders, progress=False)
+    trace = xps.sample(NORMAL, xps.Ensemble(), walkers(3, 8, 2), 20, seed=1, recorders=recorders)
     x = trace.to_arviz()["posterior"]["x"]
     assert x["ensemble"].values.tolist() == np.repeat([0, 1, 2], 8).tolist()
     assert x["walker"].values.tolist() == np.tile(np.arange(8), 3).tolist()

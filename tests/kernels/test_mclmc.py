@@ -66,7 +66,7 @@ def test_what_is_refused():
     for kernel in (xps.MAMS(0.3, 1.0), MCLMC(0.3, 1.0)):
         message = f"{type(kernel).__name__} needs positions with at least 2 coordinates, since a velocity"
         with pytest.raises(HyperparameterError, match=message):
-            xps.sample(target, kernel, np.zeros((2, 1)), 3, seed=1, progress=False)
+            xps.sample(target, kernel, np.zeros((2, 1)), 3, seed=1)
     for owner, around in (("Minibatch", lambda k: xps.Minibatch(k, 10)), ("AIS", lambda k: xps.AIS(k, (0.0, 1.0)))):
         with pytest.raises(CapabilityError, match=f"{owner} cannot go around MCLMC"):
             around(MCLMC(0.3, 1.0))

@@ -84,7 +84,7 @@ def test_a_warm_up_begins_with_few_doublings():
     scale = np.asarray([1.0, 30.0, 1000.0])
     target = xps.Target(lambda x: -0.5 * ((x / scale) ** 2).sum(-1), score=lambda x: -x / scale**2)
     x0 = scale * start(4)
-    few, many = (xps.sample(target, k, x0, 2, seed=1, progress=False) for k in (NUTS(), NUTS(max_depth=10)))
+    few, many = (xps.sample(target, k, x0, 2, seed=1) for k in (NUTS(), NUTS(max_depth=10)))
     third = few.metadata["warmup"] // 3
     assert np.all(few.warmup["NUTS.max_depth"][:third] == 5) and np.all(few.warmup["NUTS.max_depth"][third + 1 :] == 10)
     assert few.warmup["scores"][:third].max() <= 31 < many.warmup["scores"][:third].max()
@@ -92,7 +92,7 @@ def test_a_warm_up_begins_with_few_doublings():
 
 
 def test_the_numbers_of_doublings_may_be_others():
-    trace = xps.sample(QUARTIC, NUTS(max_depth=Doublings(1, 3)), start(4), 50, seed=1, progress=False)
+    trace = xps.sample(QUARTIC, NUTS(max_depth=Doublings(1, 3)), start(4), 50, seed=1)
     assert trace.warmup["NUTS.max_depth"].min() == 1 and trace.kernel.max_depth == 3
     assert trace.run_statistics.evaluations["score"] <= 7
     for first, most in ((0, 5), (6, 5), (5, 31), (1.5, 5)):
@@ -118,7 +118,7 @@ def test_a_divergence_ends_the_trajectory_and_is_counted():
     x = start(20)
     target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
     with pytest.warns(DivergenceWarning, match="100 of 100 steps diverged"):
-        trace = xps.sample(target, NUTS(80.0), x, 5, seed=1, progress=False)
+        trace = xps.sample(target, NUTS(80.0), x, 5, seed=1)
     np.testing.assert_array_equal(trace.run_statistics.diverged, np.full(20, 5))
     np.testing.assert_array_equal(trace.draws, np.broadcast_to(x, trace.draws.shape))
     assert trace.run_statistics.evaluations["score"] == 1
@@ -130,7 +130,7 @@ def test_a_wall_is_no_divergence_where_it_is_meant():
 
     x = np.random.default_rng(4).exponential(size=(20_000, 1))
     target = xps.Target(log_density, score=lambda x: 0 * x - 1.0, constrained=True)
-    trace = xps.sample(target, NUTS(0.7), x, 3, seed=1, progress=False)
+    trace = xps.sample(target, NUTS(0.7), x, 3, seed=1)
     assert trace.run_statistics.diverged.sum() == 0
     counts = np.histogram(np.exp(-trace.draws[-1, :, 0]), bins=16, range=(0, 1))[0]
     assert np.sum((counts - 1250) ** 2 / 1250) < 63.6
@@ -141,6 +141,6 @@ def test_estimated_ratios_are_refused():
     for log_density in (None, QUARTIC.log_density):
         target = xps.Target(log_density, score=QUARTIC.score, acceptance=LineIntegral(2))
         with pytest.raises(CapabilityError, match="needs log densities, and LineIntegral gives their ratios only"):
-            xps.sample(target, NUTS(0.3), np.zeros((2, 1)), 3, seed=1, progress=False)
+            xps.sample(target, NUTS(0.3), np.zeros((2, 1)), 3, seed=1)
     with pytest.raises(CapabilityError, match="Minibatch cannot go around NUTS"):
         xps.Minibatch(NUTS(0.3), 10)

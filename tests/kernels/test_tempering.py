@@ -138,7 +138,7 @@ def trips_and_prediction(steps=2000, chains=20, rungs=10):
     """Round trips of a ladder of exact draws, and how many the non-reversible scheme makes (Syed et al. 2021)."""
     kernel = ParallelTempering(exact_draws(), geometric_ladder(rungs, 0.01))
     target = Target(lambda x: -0.5 * np.sum(x * x, axis=-1))
-    trace = sample(target, kernel, np.zeros((chains, 5)), steps, seed=4, recorders=(), progress=False)
+    trace = sample(target, kernel, np.zeros((chains, 5)), steps, seed=4, recorders=())
     rejected = 1 - np.mean(trace.state.swap_rates, axis=1)
     return np.mean(trace.state.round_trips), steps / (2 + 2 * np.sum(rejected / (1 - rejected)))
 
@@ -237,7 +237,7 @@ def test_hyperparameters_by_rung_and_by_chain(library):
         own = {name.removeprefix("base/"): rows[:, k] for name, rows in noise.items() if name != "swap"}
         alone, _, _ = walk(NumPy, RWM(step_size[k, 0]), x, own, Tempered(GAUSSIAN, beta))
         np.testing.assert_allclose(library.host(state.base.point.base.x)[k], alone[-1], rtol=1e-12)
-    trace = sample(GAUSSIAN, kernel, library.array(x), 2, seed=1, progress=False)
+    trace = sample(GAUSSIAN, kernel, library.array(x), 2, seed=1)
     assert trace.draws.shape == (2, 9, 3)
 
 
@@ -245,7 +245,7 @@ def test_hyperparameters_that_fit_no_rungs_are_refused():
     kernel = ParallelTempering(RWM(np.ones((2, 1))), (1.0, 0.5, 0.2))
     message = r"base\.step_size of shape \(2, 1\) does not broadcast against the chain axes \(3, 9\)"
     with pytest.raises(HyperparameterError, match=message):
-        sample(GAUSSIAN, kernel, start(9), 1, seed=1, progress=False)
+        sample(GAUSSIAN, kernel, start(9), 1, seed=1)
 
 
 def test_histories_stay_with_their_rungs():
@@ -296,8 +296,8 @@ def test_on_a_bridge_the_hot_rung_is_the_initial_target():
 def test_integer_positions():
     target, dim = quadratic("bits")
     x0 = np.zeros((6, dim), dtype=np.int32)
-    trace = sample(target, ParallelTempering(GWG(), BETAS), x0, 20, seed=1, progress=False)
-    floating = sample(target, ParallelTempering(GWG(), BETAS), x0.astype(float), 20, seed=1, progress=False)
+    trace = sample(target, ParallelTempering(GWG(), BETAS), x0, 20, seed=1)
+    floating = sample(target, ParallelTempering(GWG(), BETAS), x0.astype(float), 20, seed=1)
     assert trace.draws.dtype == np.int32
     np.testing.assert_array_equal(trace.draws, floating.draws)
 

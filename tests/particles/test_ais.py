@@ -46,7 +46,7 @@ def anneal_bits(kernel, batches=BATCHES):
     target, dim = quadratic("bits", 2.0)
     states, _ = listed(target, dim)
     x0 = states[np.random.default_rng(1).integers(0, len(states), (batches, CHAINS))]
-    trace = sample(target, kernel, x0, 1, seed=1, burn_in=len(BETAS) - 2, progress=False)
+    trace = sample(target, kernel, x0, 1, seed=1, burn_in=len(BETAS) - 2)
     exact = math.log(np.sum(np.exp(target.log_density(states, target.data))))
     return trace.state.log_weight, math.log(len(states)), exact
 
@@ -80,7 +80,7 @@ NARROW = gaussian(COVARIANCE, MEAN)
 @pytest.mark.parametrize("base", [RWM(0.8), MALA(0.3), HMC(0.4, 2)], ids=["RWM", "MALA", "HMC"])
 def test_the_normaliser_of_a_gaussian(base):
     x0 = 2.0 * np.random.default_rng(2).standard_normal((BATCHES, CHAINS, 3))
-    trace = sample(Bridge(WIDE, NARROW), AIS(base, BETAS), x0, 1, seed=1, burn_in=len(BETAS) - 2, progress=False)
+    trace = sample(Bridge(WIDE, NARROW), AIS(base, BETAS), x0, 1, seed=1, burn_in=len(BETAS) - 2)
     initial = 1.5 * math.log(2 * math.pi * 4)
     exact = 0.5 * np.linalg.slogdet(2 * math.pi * COVARIANCE)[1]
     assert_exact(trace.state.log_weight, initial, exact)

@@ -35,7 +35,7 @@ NORMAL = scored(smoothed_mixture([1.0], [[MEAN]], VARIANCE**0.5, 1.0))
 def final_moments(kernel, chains=CHAINS):
     """Mean and variance after ten steps at each level of LADDER from N(0, 9)."""
     x0 = 3.0 * np.random.default_rng(1).standard_normal((chains, 1))
-    trace = sample(NORMAL, kernel, x0, 1, seed=2, burn_in=len(kernel.sigmas) - 1, progress=False)
+    trace = sample(NORMAL, kernel, x0, 1, seed=2, burn_in=len(kernel.sigmas) - 1)
     x = trace.draws[0, :, 0]
     return np.mean(x), np.var(x)
 
@@ -97,7 +97,7 @@ def misfit(base, acceptance=None, sigmas=SIGMAS, units=UNITS):
     target = scored(smoothed_mixture(WEIGHTS, MEANS, SD, 1.0), acceptance)
     x0 = 7.0 * np.random.default_rng(3).standard_normal((DRAWS, 1))
     kernel = Annealed(base, sigmas, 10, units)
-    x = sample(target, kernel, x0, 1, seed=4, burn_in=len(sigmas) - 1, progress=False).draws[0, :, 0]
+    x = sample(target, kernel, x0, 1, seed=4, burn_in=len(sigmas) - 1).draws[0, :, 0]
     sd = math.hypot(SD, sigmas[-1])
     u = sum(w * norm.cdf(x, m, sd) for w, m in zip(WEIGHTS, MEANS[:, 0], strict=True))
     counts = np.histogram(u, BINS, (0.0, 1.0))[0]
@@ -149,7 +149,7 @@ def test_the_level_of_the_data_is_that_of_the_ladder(acceptance):
     for sigma in (1.0, 5.0):
         target = scored(smoothed_mixture(WEIGHTS, MEANS, SD, sigma), acceptance)
         levels = Annealed(MALA(0.5), LADDER)
-        found.append(sample(target, levels, x0, 4, seed=1, progress=False).state)
+        found.append(sample(target, levels, x0, 4, seed=1).state)
     np.testing.assert_array_equal(*(state.point.x for state in found))
     np.testing.assert_array_equal(*(state.base.point.score for state in found))
 
@@ -199,7 +199,7 @@ def test_how_large_a_step_may_be():
     dim, chains, sigma = 784, 500, 0.2
     noise = scored(smoothed_mixture([1.0], np.zeros((1, dim)), 1e-6, 1.0), LineIntegral(1))
     x = sigma * np.random.default_rng(8).standard_normal((chains, dim))
-    settings = {"seed": 9, "progress": False}
+    settings = {"seed": 9}
     for tau in (0.2, 0.3, 0.5):
         trace = sample(noise, Annealed(MALA(2 * tau**2), (sigma,)), x, 1, **settings)
         accepted = trace.run_statistics.acceptance_probability
@@ -221,7 +221,7 @@ def test_a_base_whose_chains_spend_unlike_numbers_of_evaluations(library):
         data={"sigma": np.asarray(1.0)},
     )
     x0 = library.array(np.random.default_rng(1).normal(size=(6, 2)))
-    trace = sample(target, Annealed(NUTS(0.3, max_depth=3), (2.0, 1.0), 2), x0, 2, seed=1, progress=False)
+    trace = sample(target, Annealed(NUTS(0.3, max_depth=3), (2.0, 1.0), 2), x0, 2, seed=1)
     assert 2 < trace.run_statistics.evaluations["score"] < 2 * 7 + 1
 
 
@@ -260,7 +260,7 @@ def annealed(**change):
 
 
 def run(target, kernel=Annealed(ULA(0.1), LADDER)):
-    return sample(target, kernel, np.zeros((3, 1)), 1, seed=0, progress=False)
+    return sample(target, kernel, np.zeros((3, 1)), 1, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,12 @@ def test_outside_of_a_declared_constraint_is_no_divergence(kernel, library):
     x0 = library.array(np.full((50, 1), 0.5))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        plain = xps.sample(truncated(), kernel, x0, 40, seed=1, progress=False)
+        plain = xps.sample(truncated(), kernel, x0, 40, seed=1)
     assert any(w.category is DivergenceWarning and "constrained=True" in str(w.message) for w in said)
     assert np.sum(plain.run_statistics.diverged) > 0
     with warnings.catch_warnings():
         warnings.simplefilter("error", DivergenceWarning)
-        declared = xps.sample(truncated(constrained=True), kernel, x0, 40, seed=1, progress=False)
+        declared = xps.sample(truncated(constrained=True), kernel, x0, 40, seed=1)
     assert np.sum(declared.run_statistics.diverged) == 0
     np.testing.assert_array_equal(library.host(declared.draws), library.host(plain.draws))
 
@@ -50,14 +50,14 @@ def test_not_a_number_is_a_divergence_in_any_case():
 
     target = xps.Target(log_density, constrained=True)
     with pytest.warns(DivergenceWarning):
-        trace = xps.sample(target, xps.RWM(1.0), np.zeros((20, 1)), 20, seed=1, progress=False)
+        trace = xps.sample(target, xps.RWM(1.0), np.zeros((20, 1)), 20, seed=1)
     assert np.sum(trace.run_statistics.diverged) > 0
 
 
 def test_tours_that_miss_a_city_are_no_divergences():
     cities = np.random.default_rng(0).random((5, 2))
     x0 = np.broadcast_to(np.eye(5).ravel(), (10, 25)).copy()
-    trace = xps.sample(tsp_one_hot(cities, 0.5), xps.DMALA(1.0), x0, 50, seed=1, progress=False)
+    trace = xps.sample(tsp_one_hot(cities, 0.5), xps.DMALA(1.0), x0, 50, seed=1)
     assert np.sum(trace.run_statistics.diverged) == 0
 
 
@@ -70,7 +70,7 @@ def starts(library, runs=()):
 def test_starts_outside_the_support_have_weight_zero(declared, library):
     """The ratio of normalisers is 1/2, within 5 standard errors."""
     target = xps.Bridge(gaussian(np.eye(1)), truncated(constrained=declared))
-    state = xps.sample(target, xps.AIS(xps.RWM(1.0), BETAS), starts(library), 6, seed=1, progress=False).state
+    state = xps.sample(target, xps.AIS(xps.RWM(1.0), BETAS), starts(library), 6, seed=1).state
     weights = library.host(state.log_weight)
     np.testing.assert_array_equal(weights == -np.inf, library.host(starts(library))[:, 0] <= 0)
     found = log_normalizer(weights)
@@ -82,7 +82,7 @@ def test_starts_outside_the_support_have_weight_zero(declared, library):
 def test_particles_outside_the_support_are_lost(options, library):
     target = xps.Bridge(gaussian(np.eye(1)), truncated(constrained=True))
     kernel = xps.TemperedSMC(xps.RWM(1.0), **options, moves=1)
-    state = xps.sample(target, kernel, starts(library, (1,)), 60, seed=1, progress=False).state
+    state = xps.sample(target, kernel, starts(library, (1,)), 60, seed=1).state
     found = particle_log_normalizer(state)
     assert abs(found.value[0] - math.log(0.5)) < 5 / math.sqrt(PARTICLES)
     assert np.all(np.isfinite(library.host(state.weights.log_normalizer)))
@@ -101,6 +101,6 @@ def test_no_normaliser_before_the_last_temperature():
     target = xps.Bridge(gaussian(np.eye(1)), gaussian(2.0 * np.eye(1)))
     x0 = np.random.default_rng(1).normal(size=(2, 50, 1))
     kernel = xps.TemperedSMC(xps.RWM(1.0), betas=(0.0, 0.25, 1.0), moves=1)
-    state = xps.sample(target, kernel, x0, 1, seed=1, progress=False).state
+    state = xps.sample(target, kernel, x0, 1, seed=1).state
     with pytest.raises(HyperparameterError, match=r"2 of 2 runs are at 0\.25"):
         particle_log_normalizer(state)

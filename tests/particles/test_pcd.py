@@ -37,7 +37,7 @@ def test_it_finds_the_maximum_of_the_likelihood():
     kernel = PCD(RowBatches(DATA), SGD(0.1), gamma, steps=5, blocks=4, low=-6.0, high=6.0)
     x0 = np.random.default_rng(1).uniform(-6, 6, (4000, 2))
     kept = Record("parameters", lambda state: state.parameters)
-    trace = sample(gaussian(), kernel, x0, 300, burn_in=200, seed=2, recorders=(kept,), progress=False)
+    trace = sample(gaussian(), kernel, x0, 300, burn_in=200, seed=2, recorders=(kept,))
     found = tree.map(lambda leaf: np.mean(leaf, axis=0), trace.recorded["parameters"])
     # The chains have the data's mean and variance when ULA's variance v / (1 - gamma / (2 v)) is the data's. The buffer
     # is renewed about twelve times in 300 updates, so five standard deviations are 0.03 of each.
@@ -51,7 +51,7 @@ def test_refreshing_what_does_not_mix_widens_the_particles_and_narrows_the_model
     """The bias of the replacement, which is why a block should mix in an update: 2 % of uniforms, five steps."""
     kernel = PCD(RowBatches(DATA), SGD(0.1), 0.05, steps=5, blocks=4, refresh=0.02, low=-6.0, high=6.0)
     x0 = np.random.default_rng(1).uniform(-6, 6, (4000, 2))
-    trace = sample(gaussian(), kernel, x0, 300, seed=2, recorders=(), progress=False)
+    trace = sample(gaussian(), kernel, x0, 300, seed=2, recorders=())
     assert np.all(np.exp(-trace.state.parameters["s"]) < 0.9 * np.var(DATA, axis=0))
 
 
@@ -122,7 +122,7 @@ def test_bad_input():
     with pytest.raises(HyperparameterError, match="finite where refresh"):
         PCD(RowBatches(DATA), SGD(0.1), 0.1, refresh=0.1)
     with pytest.raises(HyperparameterError, match="5 blocks do not divide"):
-        sample(gaussian(), PCD(RowBatches(DATA), SGD(0.1), 0.1, blocks=5), DATA[:12], 1, seed=0, progress=False)
+        sample(gaussian(), PCD(RowBatches(DATA), SGD(0.1), 0.1, blocks=5), DATA[:12], 1, seed=0)
     target = Target(lambda x: -np.sum(x**2, axis=-1), score=lambda x: -2 * x)
     with pytest.raises(CapabilityError, match="Parametric"):
-        sample(target, PCD(RowBatches(DATA), SGD(0.1), 0.1), DATA[:12], 1, seed=0, progress=False)
+        sample(target, PCD(RowBatches(DATA), SGD(0.1), 0.1), DATA[:12], 1, seed=0)

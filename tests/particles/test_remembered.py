@@ -36,7 +36,7 @@ def start(*chains, dim=DIM):
 def anneal(kernel, x0, target=BRIDGE, steps=40, seed=1):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return xps.sample(target, kernel, x0, 1, seed=seed, burn_in=steps - 1, recorders=(), progress=False)
+        return xps.sample(target, kernel, x0, 1, seed=seed, burn_in=steps - 1, recorders=())
 
 
 def told(trace):
@@ -131,7 +131,7 @@ def test_what_the_finding_says():
     with pytest.warns(
         ConvergenceWarning, match=r"(?s)^too few moves.* in 20 of 20 runs: .*: double moves= until.*diagnosis#moves"
     ):
-        trace = xps.sample(BRIDGE, kernel, start(20, 250), 1, seed=1, burn_in=21, recorders=(), progress=False)
+        trace = xps.sample(BRIDGE, kernel, start(20, 250), 1, seed=1, burn_in=21, recorders=())
     (finding,) = trace.diagnose()
     # The runs share the miss, and are too low alike: by more than 5 standard errors of what they scatter by.
     off = trace.state.weights.log_normalizer - EXACT
@@ -178,7 +178,7 @@ def test_float32_has_no_overflow():
 def test_that_no_particle_moves_is_the_cause():
     kernel = xps.TemperedSMC(xps.RWM(1e6), np.linspace(0, 1, 21) ** 3, moves=1)
     with pytest.warns(ConvergenceWarning, match=r"(?s)never moved.*too few moves.*this follows from 'stuck', above"):
-        xps.sample(BRIDGE, kernel, start(250), 20, seed=1, progress=False)
+        xps.sample(BRIDGE, kernel, start(250), 20, seed=1)
 
 
 def test_which_runs_it_tells_of():

@@ -7,17 +7,9 @@ import numpy as np
 import pytest
 from array_api_compat import numpy as numpy_xp
 
-from xpsample.particles.resampling import (
-    Multinomial,
-    Resampling,
-    Residual,
-    Stratified,
-    Systematic,
-    search,
-    take_ancestors,
-)
+from xpsample.particles import resampling
 
-SCHEMES = [Multinomial(), Stratified(), Systematic(), Residual()]
+SCHEMES = [resampling.Multinomial(), resampling.Stratified(), resampling.Systematic(), resampling.Residual()]
 WEIGHTS = np.asarray([0.31, 0.0, 0.09, 0.25, 0.05, 0.3])
 REPLICATES, BOUND = 20_000, 5.0
 """A mean of REPLICATES counts may be off by 5 standard errors: error probability 6e-7 a particle, seed fixed."""
@@ -47,34 +39,34 @@ def test_each_particle_has_its_share_on_average(scheme):
     assert np.all(copies[:, 1] == 0)
     assert off(copies, WEIGHTS) < BOUND
     expected = len(WEIGHTS) * WEIGHTS
-    if isinstance(scheme, Residual):
+    if isinstance(scheme, resampling.Residual):
         assert np.all(copies >= np.floor(expected))
-    if isinstance(scheme, Stratified):
+    if isinstance(scheme, resampling.Stratified):
         assert np.all(np.abs(copies - expected) < 2)
-    if isinstance(scheme, Systematic):
+    if isinstance(scheme, resampling.Systematic):
         assert np.all(np.abs(copies - expected) < 1)
 
 
 @dataclass(frozen=True)
-class Left(Resampling):
+class Left(resampling.Resampling):
     """Systematic with no random place: always the left end of each part."""
 
     def noise(self, runs, particles):
-        return Systematic().noise(runs, particles)
+        return resampling.Systematic().noise(runs, particles)
 
     def ancestors(self, xp, weights, uniforms):
-        return Systematic().ancestors(xp, weights, 0.0 * uniforms)
+        return resampling.Systematic().ancestors(xp, weights, 0.0 * uniforms)
 
 
 @dataclass(frozen=True)
-class Floors(Resampling):
+class Floors(resampling.Resampling):
     """Residual whose rest is drawn with the full weights."""
 
     def noise(self, runs, particles):
-        return Residual().noise(runs, particles)
+        return resampling.Residual().noise(runs, particles)
 
     def ancestors(self, xp, weights, uniforms):
-        exact, drawn = Residual().ancestors(xp, weights, uniforms), search(xp, weights, uniforms)
+        exact, drawn = resampling.Residual().ancestors(xp, weights, uniforms), resampling.search(xp, weights, uniforms)
         certain = xp.sum(xp.floor(weights.shape[-1] * weights), axis=-1, keepdims=True)
         return xp.where(xp.arange(weights.shape[-1]) < certain, exact, drawn)
 
@@ -116,7 +108,7 @@ def test_a_million_equal_weights_in_float32(scheme):
     np.testing.assert_array_equal(scheme.ancestors(numpy_xp, weights, uniforms)[0], np.arange(particles))
 
 
-@pytest.mark.parametrize("scheme", [Stratified(), Systematic()], ids=repr)
+@pytest.mark.parametrize("scheme", [resampling.Stratified(), resampling.Systematic()], ids=repr)
 def test_shares_of_a_million_particles_in_float32(scheme):
     """Groups of 1,000 particles get their share, to the two particles at their ends."""
     weights = np.random.default_rng(0).random((1, 1_000_000)).astype(np.float32)
@@ -133,7 +125,7 @@ def test_residual_resampling_of_a_million_in_float32():
     weights = (1.0 + 0.05 * np.random.default_rng(0).random((1, 1_000_000))).astype(np.float32)
     weights /= np.sum(weights, dtype=np.float64)
     uniforms = np.random.default_rng(1).random((1, 1_000_000)).astype(np.float32)
-    copies = np.bincount(Residual().ancestors(numpy_xp, weights, uniforms)[0], minlength=1_000_000)
+    copies = np.bincount(resampling.Residual().ancestors(numpy_xp, weights, uniforms)[0], minlength=1_000_000)
     expected = 1_000_000 * weights[0].astype(np.float64)
     assert np.all(copies >= np.floor(expected))
     few = expected < 0.98
@@ -143,7 +135,7 @@ def test_residual_resampling_of_a_million_in_float32():
 def test_the_search_by_hand(library):
     weights = library.array(np.asarray([[0.0, 2.0, 0.0, 1.0, 1.0, 0.0]]))
     points = library.array(np.asarray([[0.0, 0.4999, 0.5, 0.7499, 0.75, 0.999999]]))
-    np.testing.assert_array_equal(library.host(search(library.xp, weights, points)), [[1, 1, 3, 3, 4, 4]])
+    np.testing.assert_array_equal(library.host(resampling.search(library.xp, weights, points)), [[1, 1, 3, 3, 4, 4]])
 
 
 def test_what_belongs_to_a_particle_goes_with_it(library):
@@ -154,13 +146,15 @@ def test_what_belongs_to_a_particle_goes_with_it(library):
         "run": library.array(np.asarray([[1.0], [2.0]])),
         "none": None,
     }
-    new = take_ancestors(library.xp, library.array(np.asarray([True, False])), index, tree)
+    new = resampling.take_ancestors(library.xp, library.array(np.asarray([True, False])), index, tree)
     np.testing.assert_array_equal(library.host(new["density"]), [[2, 2, 0], [3, 4, 5]])
     np.testing.assert_array_equal(library.host(new["x"])[0], [[4, 5], [4, 5], [0, 1]])
     np.testing.assert_array_equal(library.host(new["x"])[1], np.arange(6.0, 12.0).reshape(3, 2))
     assert new["run"] is tree["run"] and new["none"] is None
     index = library.array(np.asarray([[2, 2, 0], [1, 0, 1]]))
-    both = take_ancestors(library.xp, library.array(np.asarray([True, True])), index, (tree["x"], tree["density"]) * 2)
+    both = resampling.take_ancestors(
+        library.xp, library.array(np.asarray([True, True])), index, (tree["x"], tree["density"]) * 2
+    )
     np.testing.assert_array_equal(library.host(both[0])[1], [[8, 9], [6, 7], [8, 9]])
     np.testing.assert_array_equal(library.host(both[1]), [[2, 2, 0], [4, 3, 4]])
     assert both[2] is both[0] and both[3] is both[1]  # what is shared is taken once

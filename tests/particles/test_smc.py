@@ -24,7 +24,7 @@ def start(*chains, dim=3, sd=2.0, seed=2):
 
 
 def smc(kernel, x0, bridge, steps):
-    return sample(bridge, kernel, x0, 1, seed=1, burn_in=steps - 1, recorders=(), progress=False).state
+    return sample(bridge, kernel, x0, 1, seed=1, burn_in=steps - 1, recorders=()).state
 
 
 def covered(result, exact):
@@ -95,7 +95,7 @@ def test_weights_that_are_not_reset_are_caught(monkeypatch):
 
 def test_without_resampling_it_is_ais(library):
     x0 = library.array(start(2, 30))
-    options = {"seed": Portable(1), "burn_in": 7, "recorders": (), "progress": False}
+    options = {"seed": Portable(1), "burn_in": 7, "recorders": ()}
     ours = sample(Bridge(WIDE, NARROW), TemperedSMC(MALA(0.3), BETAS, threshold=0.0, moves=1), x0, 1, **options).state
     theirs = sample(Bridge(WIDE, NARROW), AIS(MALA(0.3), BETAS), x0, 1, **options).state
     np.testing.assert_allclose(library.host(ours.point.x), library.host(theirs.point.x), rtol=1e-12)
@@ -113,7 +113,7 @@ def test_a_single_run_on_a_discrete_space(library):
     states = target.space.states(dim)
     x0 = states[np.random.default_rng(1).integers(0, len(states), 500)]
     kernel = TemperedSMC(GWG(), BETAS, threshold=0.8, moves=1)
-    state = sample(target, kernel, library.array(x0), 8, seed=Portable(1), recorders=(), progress=False).state
+    state = sample(target, kernel, library.array(x0), 8, seed=Portable(1), recorders=()).state
     result = particle_log_normalizer(state, math.log(len(states)))
     exact = math.log(np.sum(np.exp(target.log_density(states, target.data))))
     assert result.value.shape == () and abs(result.value - exact) < 5 * result.standard_error
@@ -131,7 +131,7 @@ class TestAdaptiveTemperatures:
     def test_each_step_costs_what_was_asked_for(self):
         bridge, share = Bridge(WIDE, NARROW), 0.8
         kernel = TemperedSMC(RWM(0.5), ess=share, threshold=0.6, moves=1)
-        run = sample(bridge, kernel, start(3, 200), 30, seed=1, recorders=self.RECORDERS, progress=False).recorded
+        run = sample(bridge, kernel, start(3, 200), 30, seed=1, recorders=self.RECORDERS).recorded
         betas, x, logs = run["beta"][..., 0], run["x"], run["logs"]
         assert np.all(betas[-1] == 1.0) and np.all(np.diff(betas, axis=0) >= 0) and len({*map(tuple, betas.T)}) == 3
         bound = bridge.prepare(x[0], RWM(0.5).requires)

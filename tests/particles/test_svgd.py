@@ -35,7 +35,7 @@ def test_svgd_is_the_loop_over_particles(library):
     x = START
     for _ in range(STEPS):
         x = np.stack([one + ETA * force(one) for one in x])
-    trace = sample(TARGET, SVGD(ETA), library.array(START), STEPS, seed=1, progress=False)
+    trace = sample(TARGET, SVGD(ETA), library.array(START), STEPS, seed=1)
     np.testing.assert_allclose(library.host(trace.draws)[-1], x, rtol=1e-9)
     assert trace.run_statistics.evaluations == {"log_density": 0, "score": 1, "hvp": 0}
 
@@ -47,7 +47,7 @@ def test_adagrad_is_the_common_recipe(library):
         squares = g**2 if squares is None else 0.9 * squares + 0.1 * g**2
         x = x + ETA * g / (1e-6 + np.sqrt(squares))
     kernel = SVGD(ETA, RBF(2.0), AdaGrad())
-    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=1, progress=False)
+    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=1)
     np.testing.assert_allclose(library.host(trace.draws)[-1], x, rtol=1e-8)
 
 
@@ -59,7 +59,7 @@ def test_the_stochastic_form_by_hand(library):
         spread = np.linalg.cholesky(k + PARTICLES**2 * 2.0**-52 * np.eye(PARTICLES)) @ z
         x = x + ETA * np.stack([force(one, 2.0) for one in x]) + np.sqrt(2 * ETA / PARTICLES) * spread
     replay = Replay({"proposal": library.array(noise)})
-    trace = sample(TARGET, StochasticSVGD(ETA, RBF(2.0)), library.array(START), STEPS, seed=replay, progress=False)
+    trace = sample(TARGET, StochasticSVGD(ETA, RBF(2.0)), library.array(START), STEPS, seed=replay)
     np.testing.assert_allclose(library.host(trace.draws)[-1], x, rtol=1e-7, atol=1e-9)
 
 
@@ -69,17 +69,17 @@ def test_every_kernel_and_rule_runs_in_float32(library32):
         SVGD(0.1, InverseMultiquadric(MedianFromPoint()), AdaGrad()),
         StochasticSVGD(0.1, InverseMultiquadric(Median())),
     ):
-        draws = sample(TARGET, kernel, x0, 10, seed=1, progress=False).draws
+        draws = sample(TARGET, kernel, x0, 10, seed=1).draws
         assert np.all(np.isfinite(library32.host(draws)))
 
 
 def test_the_set_is_the_last_but_one_axis():
     """Sets are independent of one another, with step sizes and bandwidths of their own."""
     eta, sigma = np.array([[0.1], [0.3]]), np.array([[1.0], [3.0]])
-    both = sample(TARGET, SVGD(eta, RBF(sigma)), START, STEPS, seed=1, progress=False).draws
+    both = sample(TARGET, SVGD(eta, RBF(sigma)), START, STEPS, seed=1).draws
     for i in range(SETS):
         kernel = SVGD(float(eta[i, 0]), RBF(float(sigma[i, 0])))
-        alone = sample(TARGET, kernel, START[i], STEPS, seed=1, progress=False).draws
+        alone = sample(TARGET, kernel, START[i], STEPS, seed=1).draws
         np.testing.assert_allclose(both[:, i], alone, rtol=1e-12)
 
 
@@ -92,7 +92,7 @@ def test_only_the_stochastic_form_keeps_the_target():
     normal, sets, eta = gaussian(np.eye(1)), 4000, 0.1
     x0 = np.random.default_rng(2).normal(size=(sets, 4, 1))
     stochastic, plain = (
-        sample(normal, kernel, x0, 1, burn_in=99, seed=3, progress=False).draws[-1]
+        sample(normal, kernel, x0, 1, burn_in=99, seed=3).draws[-1]
         for kernel in (StochasticSVGD(eta, RBF(1.0)), SVGD(eta, RBF(1.0)))
     )
     bound = 5 * math.sqrt(2 / (4 * sets)) + eta / 8

@@ -22,7 +22,7 @@ from xpsample.targets.start import pilot_starts
 from xpsample.zoo.gaussian import gaussian
 
 BRIDGE = xps.Bridge(WIDE, NARROW)
-QUIET = {"recorders": (), "progress": False}
+QUIET = {"recorders": ()}
 KERNELS = {
     "RWM": xps.RWM,
     "MALA": xps.MALA,

@@ -9,21 +9,11 @@ from array_api_compat import device as device_of
 from array_api_compat import numpy as numpy_xp
 from scipy.stats import chi2, norm
 
-from xpsample import sample
+from xpsample import sample, score_mh
 from xpsample.core.errors import LogDensityError
 from xpsample.kernels import MALA, ULA
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.annealed import Annealed
-from xpsample.score_mh import (
-    DiffusionSchedule,
-    NoisePrediction,
-    cosine_betas,
-    diffusion_target,
-    fit,
-    linear_betas,
-    variance_exploding,
-    variance_preserving,
-)
 from xpsample.score_mh.diffusion import NOISE, PREDICTED, at_level
 from xpsample.spaces import Real
 from xpsample.targets import LineIntegral
@@ -37,17 +27,19 @@ def continuous(points=400):
     """Song et al.'s variance-preserving one, whose network takes real times in (0, 1]."""
     t = np.linspace(1e-2, 1.0, points)
     a = np.exp(-0.25 * t**2 * 19.9 - 0.5 * t * 0.1)
-    return DiffusionSchedule(a, np.sqrt(1 - a**2), t)
+    return score_mh.DiffusionSchedule(a, np.sqrt(1 - a**2), t)
 
 
 SCHEDULES = {
-    "linear": variance_preserving(linear_betas(200, 1e-4, 0.06)),
-    "cosine": variance_preserving(cosine_betas(50)),
-    "VE": variance_exploding(np.geomspace(0.02, 20.0, 40)),
-    "VE, falling": variance_exploding(np.geomspace(20.0, 0.02, 40)),
-    "VE, network of noise levels": variance_exploding(np.geomspace(0.02, 20.0, 40), np.geomspace(0.02, 20.0, 40)),
+    "linear": score_mh.variance_preserving(score_mh.linear_betas(200, 1e-4, 0.06)),
+    "cosine": score_mh.variance_preserving(score_mh.cosine_betas(50)),
+    "VE": score_mh.variance_exploding(np.geomspace(0.02, 20.0, 40)),
+    "VE, falling": score_mh.variance_exploding(np.geomspace(20.0, 0.02, 40)),
+    "VE, network of noise levels": score_mh.variance_exploding(
+        np.geomspace(0.02, 20.0, 40), np.geomspace(0.02, 20.0, 40)
+    ),
     "continuous": continuous(),
-    "flow": DiffusionSchedule(np.linspace(0.98, 0.05, 60), np.linspace(0.02, 0.95, 60)),
+    "flow": score_mh.DiffusionSchedule(np.linspace(0.98, 0.05, 60), np.linspace(0.02, 0.95, 60)),
 }
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
 
@@ -82,7 +74,7 @@ def deviation(library, schedule, network, prediction="noise", chains=5):
     levels = np.asarray(schedule.levels)
     wide = np.hypot(3.0, levels)[:, None, None]
     y = wide * np.random.default_rng(1).standard_normal((len(levels), chains, 2))
-    target = diffusion_target(network, schedule, prediction=prediction, space=Real(1, 1, 2))
+    target = score_mh.diffusion_target(network, schedule, prediction=prediction, space=Real(1, 1, 2))
     bound = target.prepare(library.array(y[-1]), Capability.SCORE)
     bound = bound.with_data({**bound.data, "sigma": library.array(levels[:, None])})
     found = library.host(bound.score(library.array(y)))
@@ -112,11 +104,11 @@ def without_signal(schedule):
 TWINS = {
     "without a_t": lambda schedule: (schedule, without_signal(schedule)),
     "sigma^2 for sigma": lambda schedule: (
-        DiffusionSchedule(schedule.signals, np.square(schedule.sigmas)),
+        score_mh.DiffusionSchedule(schedule.signals, np.square(schedule.sigmas)),
         lambda x, t: Exact(schedule)(x, t),
     ),
     "1 - a_t for sigma": lambda schedule: (
-        DiffusionSchedule(schedule.signals, 1.0 - np.asarray(schedule.signals)),
+        score_mh.DiffusionSchedule(schedule.signals, 1.0 - np.asarray(schedule.signals)),
         lambda x, t: Exact(schedule)(x, t),
     ),
     "noise taken for a velocity": lambda schedule: (schedule, Exact(schedule, "velocity")),
@@ -147,10 +139,10 @@ def test_between_timesteps():
 
 
 @pytest.mark.parametrize("rounding", [-3e-7, 0.0, 3e-7])
-@pytest.mark.parametrize("betas", [linear_betas(), cosine_betas()], ids=["linear", "cosine"])
+@pytest.mark.parametrize("betas", [score_mh.linear_betas(), score_mh.cosine_betas()], ids=["linear", "cosine"])
 def test_timesteps_are_whole_in_float32(betas, rounding):
     """Also at levels that are off by rounding, in a library whose logarithms are."""
-    schedule = variance_preserving(betas)
+    schedule = score_mh.variance_preserving(betas)
     table = {name: column.astype(np.float32) for name, column in schedule.table.items()}
     levels = (1.0 + rounding) * np.asarray(schedule.levels[::-1])
     _, t, a = at_level(numpy_xp, levels.astype(np.float32), table)
@@ -161,11 +153,11 @@ def test_timesteps_are_whole_in_float32(betas, rounding):
 def test_schedules():
     """DDPM's by hand, and the cosine's square root of the kept signal."""
     betas = np.asarray([0.1, 0.2, 0.4])
-    schedule = variance_preserving(betas)
+    schedule = score_mh.variance_preserving(betas)
     np.testing.assert_allclose(np.square(schedule.signals), [0.9, 0.72, 0.432])
     np.testing.assert_allclose(np.square(schedule.sigmas), [0.1, 0.28, 0.568])
-    np.testing.assert_allclose(linear_betas(3, 0.1, 0.3), [0.1, 0.2, 0.3])
-    cosine = np.square(variance_preserving(cosine_betas(100)).signals)
+    np.testing.assert_allclose(score_mh.linear_betas(3, 0.1, 0.3), [0.1, 0.2, 0.3])
+    cosine = np.square(score_mh.variance_preserving(score_mh.cosine_betas(100)).signals)
     whole = np.cos((np.arange(1, 100) / 100 + 0.008) / 1.008 * math.pi / 2) ** 2
     np.testing.assert_allclose(cosine[:99], whole / np.cos(0.008 / 1.008 * math.pi / 2) ** 2, rtol=1e-9)
     assert schedule.levels[0] == pytest.approx(math.sqrt(0.568 / 0.432)) and len(schedule.levels) == 3
@@ -181,10 +173,10 @@ LIMIT = chi2.isf(1e-6, BINS - 1)
 def misfit(schedule, network, base):
     """Pearson's statistic of the first coordinate at the end of a ladder, and the weight of the first component."""
     levels = schedule.levels[:-1:2] + schedule.levels[-1:]
-    target = diffusion_target(network, schedule, space=Real(1, 1, 2), acceptance=LineIntegral(5))
+    target = score_mh.diffusion_target(network, schedule, space=Real(1, 1, 2), acceptance=LineIntegral(5))
     x0 = levels[0] * np.random.default_rng(2).standard_normal((CHAINS, 1, 1, 2))
     kernel = Annealed(base, levels, 6, units=np.hypot(SD, levels))
-    trace = sample(target, kernel, x0, 1, seed=3, burn_in=len(levels) - 1, progress=False)
+    trace = sample(target, kernel, x0, 1, seed=3, burn_in=len(levels) - 1)
     x = trace["x"][0, :, 0, 0, 0]
     u = sum(w * norm.cdf(x, m, math.hypot(SD, levels[-1])) for w, m in zip(WEIGHTS, MEANS[:, 0], strict=True))
     counts = np.histogram(u, BINS, (0.0, 1.0))[0]
@@ -195,7 +187,9 @@ def misfit(schedule, network, base):
 @pytest.mark.parametrize("name", ["coarse", "VE"])
 def test_the_annealed_chain_reaches_the_weights(name):
     """Score-MALA, its acceptance by a line integral: there is no density."""
-    schedule = variance_preserving(linear_betas(40, 1e-3, 0.3)) if name == "coarse" else SCHEDULES[name]
+    schedule = (
+        score_mh.variance_preserving(score_mh.linear_betas(40, 1e-3, 0.3)) if name == "coarse" else SCHEDULES[name]
+    )
     statistic, share = misfit(schedule, Exact(schedule), MALA(0.6))
     assert statistic < LIMIT
     assert abs(share - 0.8) < 5 * math.sqrt(0.16 / CHAINS)  # error probability 6e-7
@@ -204,7 +198,10 @@ def test_the_annealed_chain_reaches_the_weights(name):
 @pytest.mark.first_cases(1)
 @pytest.mark.parametrize("twin", ["without a_t", "sigma^2 for sigma"])
 def test_a_wrong_twin_does_not(twin):
-    assert misfit(*TWINS[twin](variance_preserving(linear_betas(40, 1e-3, 0.3))), MALA(0.6))[0] > 2 * LIMIT
+    assert (
+        misfit(*TWINS[twin](score_mh.variance_preserving(score_mh.linear_betas(40, 1e-3, 0.3))), MALA(0.6))[0]
+        > 2 * LIMIT
+    )
 
 
 def test_on_compiled_libraries(differentiating):
@@ -212,10 +209,10 @@ def test_on_compiled_libraries(differentiating):
     schedule = SCHEDULES["linear"]
     sigmas = differentiating.array(np.asarray(schedule.sigmas))
     network = lambda x, t, p: p[differentiating.xp.astype(t, differentiating.xp.int64)][:, None, None, None] * x  # noqa: E731
-    target = diffusion_target(network, schedule, parameters=sigmas, space=Real(1, 1, 2))
+    target = score_mh.diffusion_target(network, schedule, parameters=sigmas, space=Real(1, 1, 2))
     x0 = differentiating.array(schedule.levels[0] * np.random.default_rng(4).standard_normal((500, 1, 1, 2)))
     kernel = Annealed(MALA(0.5), schedule.levels[::10], 2, units=np.hypot(1, schedule.levels[::10]))
-    x = differentiating.host(sample(target, kernel, x0, 1, seed=5, burn_in=19, progress=False)["x"])
+    x = differentiating.host(sample(target, kernel, x0, 1, seed=5, burn_in=19)["x"])
     assert x.shape == (1, 500, 1, 1, 2)
     assert abs(np.mean(x**2) - 1) < 5 * math.sqrt(2 / 1000)  # error probability 6e-7
 
@@ -228,7 +225,7 @@ def test_the_loss_by_hand(library, prediction):
     schedule, rng = SCHEDULES["linear"], np.random.default_rng(6)
     x, noise = rng.standard_normal((20, 2, 4, 4)), {"added": rng.standard_normal((20, 32)), "timestep": rng.random(20)}
     network = lambda x, t, p: p * x + t[:, None, None, None]  # noqa: E731
-    loss = NoisePrediction(schedule, network, prediction)
+    loss = score_mh.NoisePrediction(schedule, network, prediction)
     at = np.floor(200 * noise["timestep"]).astype(int)
     a, sigma = (np.asarray(c)[at][:, None, None, None] for c in (schedule.signals, schedule.sigmas))
     added = noise["added"].reshape(x.shape)
@@ -254,8 +251,10 @@ def test_fit_on_images_finds_the_noise():
         return p * xp.take(table, xp.astype(t, xp.int64))[:, None, None, None] * x
 
     images = np.random.default_rng(7).standard_normal((400, 1, 4, 4))
-    settings = {"epochs": 4, "steps_per_epoch": 50, "batch_size": 100, "seed": 8, "progress": False}
-    found = fit(NoisePrediction(schedule, network), np.asarray(0.2), images, optimizer=Adam(1e-2), **settings)
+    settings = {"epochs": 4, "steps_per_epoch": 50, "batch_size": 100, "seed": 8}
+    found = score_mh.fit(
+        score_mh.NoisePrediction(schedule, network), np.asarray(0.2), images, optimizer=Adam(1e-2), **settings
+    )
     assert abs(found.parameters - 1) < 0.05
 
 
@@ -263,8 +262,8 @@ def test_fit_on_images_finds_the_noise():
 
 
 def test_a_network_of_another_shape_is_refused(library):
-    target = diffusion_target(
+    target = score_mh.diffusion_target(
         lambda x, t: array_namespace(x).concat([x, x], axis=1), SCHEDULES["VE"], space=Real(1, 2, 2)
     )
     with pytest.raises(LogDensityError, match=r"the shape of its input, \(3, 1, 2, 2\); got .*\(3, 2, 2, 2\)"):
-        sample(target, ULA(0.1), library.array(np.zeros((3, 1, 2, 2))), 1, seed=0, progress=False)
+        sample(target, ULA(0.1), library.array(np.zeros((3, 1, 2, 2))), 1, seed=0)

@@ -22,7 +22,7 @@ def learned(proposal, divisor=1.0, direct=False):
 
 def chains(target, kernel, library, draws=60):
     x0 = library.array(np.random.default_rng(1).normal(size=(3, 2)))
-    return library.host(sample(target, kernel, x0, draws, seed=Portable(2), progress=False).draws)
+    return library.host(sample(target, kernel, x0, draws, seed=Portable(2)).draws)
 
 
 @pytest.mark.parametrize("divisor", [1.0, 5.0])
@@ -61,7 +61,7 @@ def test_another_proposal_than_its_own_is_wrong():
     acceptance = Learned(barker(proposal), GAUSSIAN, LangevinProposal(0.2))
     target = Target(None, score=score, data=GAUSSIAN, acceptance=acceptance)
     x0 = np.random.default_rng(1).normal(size=(30, 2))
-    runs = [sample(t, MALA(0.3), x0, 60, seed=Portable(2), progress=False).draws for t in (target, EXACT)]
+    runs = [sample(t, MALA(0.3), x0, 60, seed=Portable(2)).draws for t in (target, EXACT)]
     assert np.max(np.abs(runs[0] - runs[1])) > 0.1
 
 
@@ -87,7 +87,7 @@ def test_direct_is_refused_on_a_derived_target():
         (Tempered(learned(LangevinProposal(0.3), direct=True), 0.5), MALA(0.3)),
     ):
         with pytest.raises(CapabilityError, match="direct=False"):
-            sample(target, kernel, x0, 1, seed=1, progress=False)
+            sample(target, kernel, x0, 1, seed=1)
 
 
 def test_scores_are_asked_for_only_where_the_ratio_needs_them():
@@ -105,7 +105,7 @@ def test_scores_are_asked_for_only_where_the_ratio_needs_them():
         calls.clear()
         acceptance = Learned(barker(RandomWalk(0.8)), GAUSSIAN, proposal, direct)
         target = Target(None, score=counted, acceptance=acceptance)
-        sample(target, RWM(0.8), np.zeros((2, 2)), 10, seed=1, progress=False)
+        sample(target, RWM(0.8), np.zeros((2, 2)), 10, seed=1)
         assert len(calls) >= 10 if expected else not calls
 
 

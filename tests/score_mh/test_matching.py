@@ -4,21 +4,10 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import Portable
+from xpsample import Portable, score_mh
 from xpsample.core import tree
 from xpsample.core.registry import to_host
 from xpsample.optimize.optimizers import Adam
-from xpsample.score_mh import (
-    AnnealedDenoising,
-    Denoising,
-    ExactTrace,
-    Sliced,
-    conditional_score_network,
-    fit,
-    geometric_noise_levels,
-    init_score_network,
-    score_network,
-)
 from xpsample.score_mh.derivatives import value_and_gradient
 
 RNG = np.random.default_rng(0)
@@ -59,10 +48,10 @@ def by_hand(name):
 
 
 LOSSES = {
-    "exact": ExactTrace(affine),
-    "sliced": Sliced(3, affine),
-    "denoising": Denoising(0.3, affine),
-    "annealed": AnnealedDenoising((2.0, 1.0, 0.5), at_level),
+    "exact": score_mh.ExactTrace(affine),
+    "sliced": score_mh.Sliced(3, affine),
+    "denoising": score_mh.Denoising(0.3, affine),
+    "annealed": score_mh.AnnealedDenoising((2.0, 1.0, 0.5), at_level),
 }
 
 
@@ -111,40 +100,36 @@ def draws(rng, rows):
 @pytest.mark.parametrize(
     ("loss", "sigmas", "bound"),
     [
-        (ExactTrace(), (0.0,), 0.05),
-        (Sliced(2), (0.0,), 0.05),
-        (Denoising(0.3), (0.3,), 0.05),
-        (AnnealedDenoising(geometric_noise_levels(1.0, 0.3, 3)), (1.0, 0.3), 0.1),
+        (score_mh.ExactTrace(), (0.0,), 0.05),
+        (score_mh.Sliced(2), (0.0,), 0.05),
+        (score_mh.Denoising(0.3), (0.3,), 0.05),
+        (score_mh.AnnealedDenoising(score_mh.geometric_noise_levels(1.0, 0.3, 3)), (1.0, 0.3), 0.1),
     ],
     ids=["exact", "sliced", "denoising", "annealed"],
 )
 def test_a_network_learns_the_score_of_a_mixture(loss, sigmas, bound):
     """The mean squared error on fresh draws beside the mean square of the score; 4,000 rows, 600 updates."""
     torch = pytest.importorskip("torch")
-    rng, conditional = np.random.default_rng(5), isinstance(loss, AnnealedDenoising)
-    start = init_score_network(2, 32, seed=1, conditional=conditional)
+    rng, conditional = np.random.default_rng(5), isinstance(loss, score_mh.AnnealedDenoising)
+    start = score_mh.init_score_network(2, 32, seed=1, conditional=conditional)
     data = torch.tensor(draws(rng, 4000))
-    found = fit(
-        loss,
-        start,
-        data,
-        epochs=12,
-        steps_per_epoch=50,
-        batch_size=400,
-        seed=Portable(2),
-        optimizer=Adam(1e-2),
-        progress=False,
+    found = score_mh.fit(
+        loss, start, data, epochs=12, steps_per_epoch=50, batch_size=400, seed=Portable(2), optimizer=Adam(1e-2)
     )
     parameters, fresh = tree.map(to_host, found.parameters), draws(rng, 4000)
     for sigma in sigmas:
         x = fresh + sigma * rng.standard_normal(fresh.shape)
-        s = conditional_score_network(x, sigma, parameters) if conditional else score_network(x, parameters)
+        s = (
+            score_mh.conditional_score_network(x, sigma, parameters)
+            if conditional
+            else score_mh.score_network(x, parameters)
+        )
         true = mixture_score(x, sigma)
         assert np.mean((s - true) ** 2) / np.mean(true**2) < bound
 
 
 def test_the_ladder():
-    np.testing.assert_allclose(geometric_noise_levels(8.0, 1.0, 4), [8.0, 4.0, 2.0, 1.0])
+    np.testing.assert_allclose(score_mh.geometric_noise_levels(8.0, 1.0, 4), [8.0, 4.0, 2.0, 1.0])
 
 
 def test_the_networks_argument_is_the_arrays_own_namespace():
@@ -155,5 +140,5 @@ def test_the_networks_argument_is_the_arrays_own_namespace():
         seen.append(array_namespace(x).__name__)
         return affine(x, p)
 
-    found = ExactTrace(network)(ANY, X, {}, None, ONE)
+    found = score_mh.ExactTrace(network)(ANY, X, {}, None, ONE)
     assert isinstance(found, np.floating | np.ndarray) and len(set(seen)) == 2

@@ -4,33 +4,13 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import FiniteDifference, sample
+from xpsample import FiniteDifference, sample, score_mh
 from xpsample.core.errors import BackendError, GradientError, HyperparameterError
 from xpsample.kernels import ULA
 from xpsample.particles.annealed import Annealed
-from xpsample.score_mh import (
-    AnnealedDenoising,
-    CrankNicolson,
-    Denoising,
-    DiffusionSchedule,
-    ExactTrace,
-    LangevinProposal,
-    NoisePrediction,
-    RandomWalk,
-    ScoreBalance,
-    Sliced,
-    TrainingLoss,
-    diffusion_target,
-    fit,
-    geometric_noise_levels,
-    init_acceptance_network,
-    init_score_network,
-    variance_exploding,
-    variance_preserving,
-)
 
-LEVELS = variance_exploding(np.geomspace(0.02, 20.0, 40))
-DATA, SCORE = np.ones((64, 2)), init_score_network(2, 6, seed=3)
+LEVELS = score_mh.variance_exploding(np.geomspace(0.02, 20.0, 40))
+DATA, SCORE = np.ones((64, 2)), score_mh.init_score_network(2, 6, seed=3)
 KINDS = "'noise', 'data' or 'velocity'"
 
 
@@ -42,12 +22,12 @@ def score(x, p):
     return -x
 
 
-def trained(data=DATA, loss=ExactTrace(), start=SCORE, **settings):
-    given = {"epochs": 3, "steps_per_epoch": 2, "batch_size": 16, "seed": 4, "progress": False} | settings
-    return fit(loss, start, data, **given)
+def trained(data=DATA, loss=score_mh.ExactTrace(), start=SCORE, **settings):
+    given = {"epochs": 3, "steps_per_epoch": 2, "batch_size": 16, "seed": 4} | settings
+    return score_mh.fit(loss, start, data, **given)
 
 
-class Quadratic(TrainingLoss):
+class Quadratic(score_mh.TrainingLoss):
     """(p - mean of x)^2."""
 
     def noise(self, rows, dim):
@@ -61,35 +41,35 @@ class Quadratic(TrainingLoss):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ScoreBalance(RandomWalk(1.0), score, regularization=-1.0), "regularization"),
-        (lambda: ScoreBalance(RandomWalk(1.0), score, max_norm=0.0), "max_norm"),
-        (lambda: ScoreBalance(RandomWalk(1.0), score, pairs="both"), "pairs is 'global' or 'local'"),
-        (lambda: ScoreBalance(RandomWalk(1.0), score, alpha=(0.0, 1.5)), "alpha"),
-        (lambda: RandomWalk(0.0), "step_size"),
-        (lambda: LangevinProposal(-1.0), "step_size"),
-        (lambda: CrankNicolson(1.1), "beta"),
-        (lambda: Sliced(0), "positive integer"),
-        (lambda: Denoising(0.0), "greater than 0"),
-        (lambda: AnnealedDenoising(()), "at least"),
-        (lambda: AnnealedDenoising((1.0, -1.0)), "greater than 0"),
-        (lambda: geometric_noise_levels(0.5, 1.0, 3), "least"),
-        (lambda: geometric_noise_levels(1.0, 0.0, 3), "greater than 0"),
-        (lambda: geometric_noise_levels(1.0, 0.5, 0), "positive integer"),
-        (lambda: init_acceptance_network(2, 5, seed=0, blocks=-1), "blocks"),
-        (lambda: init_acceptance_network(2, 5, seed=0, blocks=1.5), "blocks"),
-        (lambda: init_acceptance_network(2, 5, seed=0, blocks=True), "blocks"),
-        (lambda: DiffusionSchedule((1.0, 0.9), (0.1, 0.2, 0.3)), "a signal, a sigma and a time for each"),
-        (lambda: DiffusionSchedule((1.0, 1.0, 1.0), (0.1, 0.3, 0.2)), "must rise, or fall"),
-        (lambda: DiffusionSchedule((1.0, 1.0), (0.1, 0.3), (1.0, 1.0)), "times must rise, or fall"),
-        (lambda: DiffusionSchedule((1.0, 0.0), (0.1, 0.3)), "signals must be greater than 0"),
-        (lambda: DiffusionSchedule((1.0,), (0.1,)), "2 at least"),
-        (lambda: variance_preserving((0.1, 1.0)), "below 1"),
-        (lambda: variance_exploding((0.1, -1.0)), "sigmas must be greater than 0"),
-        (lambda: diffusion_target(None, LEVELS), "a function"),
-        (lambda: diffusion_target(nothing, None), "DiffusionSchedule"),
-        (lambda: diffusion_target(nothing, LEVELS, prediction="score"), KINDS),
-        (lambda: diffusion_target(nothing, LEVELS, space=(1, 28, 28)), "must be a Real"),
-        (lambda: NoisePrediction(LEVELS, lambda x, t, p: x, "x0"), KINDS),
+        (lambda: score_mh.ScoreBalance(score_mh.RandomWalk(1.0), score, regularization=-1.0), "regularization"),
+        (lambda: score_mh.ScoreBalance(score_mh.RandomWalk(1.0), score, max_norm=0.0), "max_norm"),
+        (lambda: score_mh.ScoreBalance(score_mh.RandomWalk(1.0), score, pairs="both"), "pairs is 'global' or 'local'"),
+        (lambda: score_mh.ScoreBalance(score_mh.RandomWalk(1.0), score, alpha=(0.0, 1.5)), "alpha"),
+        (lambda: score_mh.RandomWalk(0.0), "step_size"),
+        (lambda: score_mh.LangevinProposal(-1.0), "step_size"),
+        (lambda: score_mh.CrankNicolson(1.1), "beta"),
+        (lambda: score_mh.Sliced(0), "positive integer"),
+        (lambda: score_mh.Denoising(0.0), "greater than 0"),
+        (lambda: score_mh.AnnealedDenoising(()), "at least"),
+        (lambda: score_mh.AnnealedDenoising((1.0, -1.0)), "greater than 0"),
+        (lambda: score_mh.geometric_noise_levels(0.5, 1.0, 3), "least"),
+        (lambda: score_mh.geometric_noise_levels(1.0, 0.0, 3), "greater than 0"),
+        (lambda: score_mh.geometric_noise_levels(1.0, 0.5, 0), "positive integer"),
+        (lambda: score_mh.init_acceptance_network(2, 5, seed=0, blocks=-1), "blocks"),
+        (lambda: score_mh.init_acceptance_network(2, 5, seed=0, blocks=1.5), "blocks"),
+        (lambda: score_mh.init_acceptance_network(2, 5, seed=0, blocks=True), "blocks"),
+        (lambda: score_mh.DiffusionSchedule((1.0, 0.9), (0.1, 0.2, 0.3)), "a signal, a sigma and a time for each"),
+        (lambda: score_mh.DiffusionSchedule((1.0, 1.0, 1.0), (0.1, 0.3, 0.2)), "must rise, or fall"),
+        (lambda: score_mh.DiffusionSchedule((1.0, 1.0), (0.1, 0.3), (1.0, 1.0)), "times must rise, or fall"),
+        (lambda: score_mh.DiffusionSchedule((1.0, 0.0), (0.1, 0.3)), "signals must be greater than 0"),
+        (lambda: score_mh.DiffusionSchedule((1.0,), (0.1,)), "2 at least"),
+        (lambda: score_mh.variance_preserving((0.1, 1.0)), "below 1"),
+        (lambda: score_mh.variance_exploding((0.1, -1.0)), "sigmas must be greater than 0"),
+        (lambda: score_mh.diffusion_target(None, LEVELS), "a function"),
+        (lambda: score_mh.diffusion_target(nothing, None), "DiffusionSchedule"),
+        (lambda: score_mh.diffusion_target(nothing, LEVELS, prediction="score"), KINDS),
+        (lambda: score_mh.diffusion_target(nothing, LEVELS, space=(1, 28, 28)), "must be a Real"),
+        (lambda: score_mh.NoisePrediction(LEVELS, lambda x, t, p: x, "x0"), KINDS),
         (lambda: trained(epochs=0), "epochs"),
         (lambda: trained(batch_size=0), "batch_size"),
         (lambda: trained(steps_per_epoch=1.5), "steps_per_epoch"),
@@ -109,9 +89,9 @@ def test_bad_settings(make, message):
 
 @pytest.mark.parametrize("sigmas", [(21.0, 1.0), (1.0, 0.01)])
 def test_a_ladder_beyond_the_levels_is_refused(sigmas):
-    target = diffusion_target(nothing, LEVELS)
+    target = score_mh.diffusion_target(nothing, LEVELS)
     with pytest.raises(HyperparameterError, match=r"knows noise levels from 0\.02 to 20"):
-        sample(target, Annealed(ULA(0.1), sigmas), np.zeros((3, 2)), 1, seed=0, progress=False)
+        sample(target, Annealed(ULA(0.1), sigmas), np.zeros((3, 2)), 1, seed=0)
     assert np.isnan(target.score(np.zeros((3, 2)), {**target.data, "sigma": np.asarray(30.0)})).all()
 
 

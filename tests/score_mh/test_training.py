@@ -7,40 +7,28 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import RWM, Auto, Checkpoint, FiniteDifference, Portable, Target, Via, load, sample
+from xpsample import RWM, Auto, Checkpoint, FiniteDifference, Portable, Target, Via, load, sample, score_mh
 from xpsample.core import tree
 from xpsample.core.errors import CheckpointError, Interrupted
 from xpsample.optimize.optimizers import SGD, Adam, Clipped
-from xpsample.score_mh import (
-    Denoising,
-    ExactTrace,
-    LangevinProposal,
-    RandomWalk,
-    ScoreBalance,
-    Sliced,
-    TrainingLoss,
-    fit,
-    init_acceptance_network,
-    init_score_network,
-    score_network,
-    training,
-)
 from xpsample.score_mh.saved_training import SavedTraining
 
 DATA = np.random.default_rng(0).standard_normal((64, 2)) * [1.0, 0.6] + [0.5, 0.0]
-SCORE = init_score_network(2, 6, seed=3)
+SCORE = score_mh.init_score_network(2, 6, seed=3)
 
 
 def train(data, loss, start, **settings):
-    given = {"epochs": 3, "steps_per_epoch": 2, "batch_size": 16, "seed": Portable(4), "progress": False} | settings
-    return fit(loss, start, data, **given)
+    given = {"epochs": 3, "steps_per_epoch": 2, "batch_size": 16, "seed": Portable(4)} | settings
+    return score_mh.fit(loss, start, data, **given)
 
 
 CASES = {
-    "sliced": (Sliced(2), SCORE),
+    "sliced": (score_mh.Sliced(2), SCORE),
     "balance": (
-        ScoreBalance(LangevinProposal(0.4), score_network, SCORE, regularization=0.3, max_norm=3.0),
-        init_acceptance_network(2, 6, seed=5, blocks=1),
+        score_mh.ScoreBalance(
+            score_mh.LangevinProposal(0.4), score_mh.score_network, SCORE, regularization=0.3, max_norm=3.0
+        ),
+        score_mh.init_acceptance_network(2, 6, seed=5, blocks=1),
     ),
 }
 
@@ -72,9 +60,9 @@ class Stopped(Exception):
 
 
 def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
-    rows, start = differentiating.array(DATA), init_score_network(2, 4, seed=1)
+    rows, start = differentiating.array(DATA), score_mh.init_score_network(2, 4, seed=1)
     settings = {"epochs": 8, "validation": rows[:20, ...], "patience": 4, "optimizer": Adam(0.3), "seed": 7}
-    expected = train(rows, Denoising(0.5), start, **settings)
+    expected = train(rows, score_mh.Denoising(0.5), start, **settings)
     assert len(expected.losses) > 4
 
     saves, save = [], SavedTraining.save
@@ -88,12 +76,12 @@ def test_a_killed_training_goes_on(differentiating, tmp_path, monkeypatch):
     folder = Checkpoint(tmp_path / "run", every=0)
     with monkeypatch.context() as patch:
         patch.setattr(SavedTraining, "save", killed)
-        patch.setattr(training, "SECONDS", 1e-9)  # blocks of one epoch
+        patch.setattr(score_mh.training, "SECONDS", 1e-9)  # blocks of one epoch
         with pytest.raises(Stopped):
-            train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
+            train(rows, score_mh.Denoising(0.5), start, checkpoint=folder, **settings)
     assert saves == [1, 2, 3]
     for _ in range(2):  # and once more, when it is finished
-        found = train(rows, Denoising(0.5), start, checkpoint=folder, **settings)
+        found = train(rows, score_mh.Denoising(0.5), start, checkpoint=folder, **settings)
         np.testing.assert_array_equal(found.losses, expected.losses)
         np.testing.assert_array_equal(found.validation_losses, expected.validation_losses)
         assert found.stopped_early == expected.stopped_early
@@ -111,7 +99,7 @@ def interruptible():
 
 @pytest.mark.parametrize("validated", [False, True])
 def test_ctrl_c_keeps_what_was_trained(tmp_path, interruptible, validated, monkeypatch):
-    monkeypatch.setattr(training, "SECONDS", 1e-9)  # blocks of one epoch
+    monkeypatch.setattr(score_mh.training, "SECONDS", 1e-9)  # blocks of one epoch
     settings = {"epochs": 40, "gradient": FiniteDifference(), "optimizer": SGD(0.05), "batch_size": 8}
     settings |= {"validation": DATA[:20]} if validated else {}
     rows, start = DATA, {"p": np.zeros(2)}
@@ -147,8 +135,11 @@ def test_ctrl_c_keeps_what_was_trained(tmp_path, interruptible, validated, monke
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"loss": Denoising(0.6)}, "loss/.*: 0.5 there, 0.6 here"),
-        ({"loss": Denoising(0.5, lambda x, p: 1.001 * score_network(x, p))}, "update norm of the first parameters"),
+        ({"loss": score_mh.Denoising(0.6)}, "loss/.*: 0.5 there, 0.6 here"),
+        (
+            {"loss": score_mh.Denoising(0.5, lambda x, p: 1.001 * score_mh.score_network(x, p))},
+            "update norm of the first parameters",
+        ),
         ({"optimizer": Clipped(Adam(0.3), 6.0)}, "optimizer/max_norm: 5.0 there, 6.0 here"),
         ({"optimizer": SGD(0.3)}, "optimizer: 'Clipped' there, 'SGD' here"),
         ({"batch_size": None}, "batch_size: 16 there, None here"),
@@ -156,19 +147,25 @@ def test_ctrl_c_keeps_what_was_trained(tmp_path, interruptible, validated, monke
         ({"data": 2 * DATA}, "data/rows"),
         ({"seed": 8}, "noise/seed: 7 there, 8 here"),
         ({"validation": None}, "data/validation"),
-        ({"start": init_score_network(2, 4, seed=2)}, "data/start"),
+        ({"start": score_mh.init_score_network(2, 4, seed=2)}, "data/start"),
     ],
 )
 def test_a_checkpoint_of_another_training_is_refused(changed, message, tmp_path):
     torch = pytest.importorskip("torch")
     rows = torch.tensor(DATA)
-    settings = {"loss": Denoising(0.5), "start": init_score_network(2, 4, seed=1), "optimizer": Clipped(Adam(0.3), 5.0)}
+    settings = {
+        "loss": score_mh.Denoising(0.5),
+        "start": score_mh.init_score_network(2, 4, seed=1),
+        "optimizer": Clipped(Adam(0.3), 5.0),
+    }
     settings |= {"checkpoint": tmp_path, "seed": 7, "validation": rows[:20]}
     train(rows, **settings)
     other = torch.tensor(changed.pop("data")) if "data" in changed else rows
     with pytest.raises(CheckpointError, match=message):
         train(other, **settings | changed)
-    train(rows, **settings | {"loss": Denoising(0.5, lambda x, p: score_network(x, p))})  # the same in other words
+    train(
+        rows, **settings | {"loss": score_mh.Denoising(0.5, lambda x, p: score_mh.score_network(x, p))}
+    )  # the same in other words
     with pytest.raises(CheckpointError, match="is the checkpoint of a training: make the call of fit again"):
         load(tmp_path)
 
@@ -181,7 +178,9 @@ def test_an_optimizer_that_differs_later_is_refused(tmp_path):
 
     def call(after, **settings):
         schedule = optax.piecewise_constant_schedule(0.02, {4: after})
-        return train(rows, Denoising(0.5), SCORE, optimizer=optax.adam(schedule), checkpoint=tmp_path, **settings)
+        return train(
+            rows, score_mh.Denoising(0.5), SCORE, optimizer=optax.adam(schedule), checkpoint=tmp_path, **settings
+        )
 
     call(0.5)
     with pytest.raises(CheckpointError, match="update norm of the saved parameters"):
@@ -191,7 +190,7 @@ def test_an_optimizer_that_differs_later_is_refused(tmp_path):
 def test_checkpoints_of_runs_and_of_trainings_are_told_apart(tmp_path):
     settings = {"gradient": FiniteDifference(), "checkpoint": tmp_path / "fit"}
     train(DATA, Quadratic(), {"p": np.zeros(2)}, **settings)
-    target, kept = Target(lambda x: -0.5 * np.sum(x**2, axis=-1)), {"seed": 1, "progress": False}
+    target, kept = Target(lambda x: -0.5 * np.sum(x**2, axis=-1)), {"seed": 1}
     with pytest.raises(CheckpointError, match="checkpoint"):
         sample(target, RWM(1.0), np.zeros((2, 2)), 10, checkpoint=tmp_path / "fit", **kept)
     sample(target, RWM(1.0), np.zeros((2, 2)), 10, checkpoint=tmp_path / "run", **kept)
@@ -205,7 +204,7 @@ def test_the_layout_of_parameters_is_kept(order, tmp_path):
     torch = pytest.importorskip("torch")
     rows, rng = torch.tensor(DATA), np.random.default_rng(1)
     start = {"w": np.asarray(rng.normal(size=(2, 7)), order=order), "v": rng.normal(size=(7, 2))}
-    loss = Denoising(0.5, lambda x, p: torch.tanh(x @ p["w"]) @ p["v"])
+    loss = score_mh.Denoising(0.5, lambda x, p: torch.tanh(x @ p["w"]) @ p["v"])
     settings = {"optimizer": SGD(0.01, 0.9), "checkpoint": tmp_path}
     train(rows, loss, start, **settings)
     found = []
@@ -219,14 +218,14 @@ def test_the_layout_of_parameters_is_kept(order, tmp_path):
 
 def test_single_precision(library32):
     rows = library32.array(DATA)
-    found = train(rows, Denoising(0.5), SCORE, validation=rows[:20, ...], optimizer=Adam(0.02))
-    expected = train(DATA, Denoising(0.5), SCORE, validation=DATA[:20], optimizer=Adam(0.02))
+    found = train(rows, score_mh.Denoising(0.5), SCORE, validation=rows[:20, ...], optimizer=Adam(0.02))
+    expected = train(DATA, score_mh.Denoising(0.5), SCORE, validation=DATA[:20], optimizer=Adam(0.02))
     assert found.losses.dtype == np.float32
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
     assert all(library32.host(leaf).dtype == np.float32 for leaf in tree.leaves(found.parameters))
 
 
-class Quadratic(TrainingLoss):
+class Quadratic(score_mh.TrainingLoss):
     """(p - mean of x)^2, with what it is given kept."""
 
     constants: ClassVar = {"shift": np.zeros(1)}
@@ -285,7 +284,7 @@ def test_a_torch_module_is_a_network():
     def network(x, parameters):
         return torch.func.functional_call(module, parameters, (x,))
 
-    found = train(torch.tensor(DATA), ExactTrace(network), parameters, epochs=10, optimizer=Adam(0.02))
+    found = train(torch.tensor(DATA), score_mh.ExactTrace(network), parameters, epochs=10, optimizer=Adam(0.02))
     assert found.losses[-1] < found.losses[0] - 0.1
     x = torch.tensor(DATA, requires_grad=True)
     module.load_state_dict(found.parameters)
@@ -296,7 +295,7 @@ def test_a_torch_module_is_a_network():
         return torch.func.functional_call(pair, parameters, (torch.cat([x_new, x], dim=-1),))[..., 0]
 
     start = {name: p.detach().clone() for name, p in pair.named_parameters()}
-    loss = ScoreBalance(RandomWalk(0.5), network, found.parameters, network=acceptance)
+    loss = score_mh.ScoreBalance(score_mh.RandomWalk(0.5), network, found.parameters, network=acceptance)
     found = train(torch.tensor(DATA), loss, start, epochs=10, optimizer=Adam(0.02))
     assert found.losses[-1] < 0.6 * found.losses[0]
 
@@ -311,7 +310,7 @@ def test_a_jax_function_is_a_network():
     keys = jax.random.split(jax.random.key(0))
     start = {"w": jax.random.normal(keys[0], (2, 6)), "v": jax.random.normal(keys[1], (6, 2))}
     data = jax.numpy.asarray(DATA.astype(np.float32))
-    found = train(data, Denoising(0.5, apply), start, epochs=10, optimizer=Adam(0.02), seed=1)
+    found = train(data, score_mh.Denoising(0.5, apply), start, epochs=10, optimizer=Adam(0.02), seed=1)
     assert found.losses[-1] < found.losses[0] - 0.1
     assert not start["w"].is_deleted() and isinstance(found.parameters["v"], jax.Array)
 
@@ -319,6 +318,6 @@ def test_a_jax_function_is_a_network():
 def test_an_optax_optimiser():
     jax, optax = pytest.importorskip("jax"), pytest.importorskip("optax")
     data = jax.numpy.asarray(DATA.astype(np.float32))
-    found = train(data, Denoising(0.5), SCORE, optimizer=optax.adam(0.02))
-    expected = train(DATA, Denoising(0.5), SCORE, optimizer=Adam(0.02))
+    found = train(data, score_mh.Denoising(0.5), SCORE, optimizer=optax.adam(0.02))
+    expected = train(DATA, score_mh.Denoising(0.5), SCORE, optimizer=Adam(0.02))
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)

@@ -8,24 +8,13 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import FiniteDifference, Via, sample
+from xpsample import FiniteDifference, Via, sample, sosmc
 from xpsample.core.errors import DivergenceWarning, HyperparameterError
 from xpsample.core.specs import Normal, Uniform
 from xpsample.gradients import Auto
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.batches import DrawnBatches, RowBatches
 from xpsample.particles.resampling import Systematic
-from xpsample.sosmc import (
-    SOSMC,
-    EnergyModel,
-    Expectation,
-    LangevinMove,
-    MarginalLikelihood,
-    RewardForwardKL,
-    RewardReverseKL,
-    SOSMCHistory,
-    Surrogate,
-)
 from xpsample.targets import Capability, Parametric
 
 H = 0.01
@@ -76,10 +65,13 @@ def kl(p, q):
 
 QUADRATURE_OF_START = np.random.default_rng(0).choice(NODES, 50_000, p=density(START)[0])[:, None]
 CASES = {
-    "marginal": (MarginalLikelihood(), lambda p: -density(p)[1]),
-    "reward": (RewardForwardKL(reward), lambda p: -expected_reward(p)),
-    "reverse": (RewardReverseKL(reward, 0.6), lambda p: -expected_reward(p) + 0.6 * kl(p, START)),
-    "elsewhere": (RewardReverseKL(reward, 0.6, ELSEWHERE), lambda p: -expected_reward(p) + 0.6 * kl(p, ELSEWHERE)),
+    "marginal": (sosmc.MarginalLikelihood(), lambda p: -density(p)[1]),
+    "reward": (sosmc.RewardForwardKL(reward), lambda p: -expected_reward(p)),
+    "reverse": (sosmc.RewardReverseKL(reward, 0.6), lambda p: -expected_reward(p) + 0.6 * kl(p, START)),
+    "elsewhere": (
+        sosmc.RewardReverseKL(reward, 0.6, ELSEWHERE),
+        lambda p: -expected_reward(p) + 0.6 * kl(p, ELSEWHERE),
+    ),
 }
 
 
@@ -116,7 +108,7 @@ def test_gradients_borrowed(borrowing, name):
 
 
 def test_the_data_term_of_an_energy_model(library):
-    found = estimated(library, EnergyModel(RowBatches(library.array(DATA))), FiniteDifference(1e-5))
+    found = estimated(library, sosmc.EnergyModel(RowBatches(library.array(DATA))), FiniteDifference(1e-5))
 
     def negative_log_likelihood(p):
         return density(p)[1] - np.mean(log_density(DATA, p))
@@ -127,7 +119,7 @@ def test_the_data_term_of_an_energy_model(library):
 def test_the_forward_kl_with_draws_of_the_reference(library):
     """The reference term is a mean over the batch, here of 50,000 draws, all of them: exact for their distribution."""
     batch = RowBatches(library.array(QUADRATURE_OF_START))
-    found = estimated(library, RewardForwardKL(reward, 0.6, batch), FiniteDifference(1e-5))
+    found = estimated(library, sosmc.RewardForwardKL(reward, 0.6, batch), FiniteDifference(1e-5))
 
     def loss(p):  # the entropy of the reference is a constant
         return -expected_reward(p) + 0.6 * (density(p)[1] - np.mean(log_density(QUADRATURE_OF_START, p)))
@@ -143,7 +135,7 @@ def test_a_wrong_sign_of_the_kl_is_caught(sign):
     from tests.conftest import open_library
 
     library = open_library("numpy", "float64")
-    found = estimated(library, RewardReverseKL(reward, 0.6), FiniteDifference(1e-5))
+    found = estimated(library, sosmc.RewardReverseKL(reward, 0.6), FiniteDifference(1e-5))
     wrong = numerical(lambda p: -expected_reward(p) + sign * 0.6 * kl(p, START))
     assert (np.max(np.abs(found - wrong)) < 1e-5) == (sign > 0)
 
@@ -157,8 +149,8 @@ def test_a_users_own_h_and_a_users_own_surrogate(library):
         return -array_namespace(x).sum(weights * log_density(x, p))
 
     truth = numerical(lambda p: -density(p)[1])
-    np.testing.assert_allclose(estimated(library, Expectation(h), FiniteDifference(1e-5)), truth, rtol=1e-6)
-    np.testing.assert_allclose(estimated(library, Surrogate(surrogate), FiniteDifference(1e-5)), truth, rtol=1e-5)
+    np.testing.assert_allclose(estimated(library, sosmc.Expectation(h), FiniteDifference(1e-5)), truth, rtol=1e-6)
+    np.testing.assert_allclose(estimated(library, sosmc.Surrogate(surrogate), FiniteDifference(1e-5)), truth, rtol=1e-5)
 
 
 def test_batches(library):
@@ -203,8 +195,8 @@ def test_a_half_plane_reward_reaches_the_closed_form(beta):
     ULA's weights are exact although the score knows nothing of the jump.
     """
     x0 = np.random.default_rng(0).normal(size=(RUNS, PARTICLES, 2))
-    kernel = SOSMC(RewardReverseKL(below, beta), LangevinMove(0.3), Adam(0.2), 0.5, Systematic())
-    trace = sample(half_plane(), kernel, x0, STEPS, seed=1, recorders=(SOSMCHistory({"mass": below}),), progress=False)
+    kernel = sosmc.SOSMC(sosmc.RewardReverseKL(below, beta), sosmc.LangevinMove(0.3), Adam(0.2), 0.5, Systematic())
+    trace = sample(half_plane(), kernel, x0, STEPS, seed=1, recorders=(sosmc.SOSMCHistory({"mass": below}),))
     history = trace.recorded["history"]
     np.testing.assert_allclose(history["parameters"][-1].ravel(), 1 / beta, rtol=0.01)
     per_run = np.mean(history["mass"][2 * STEPS // 3 :], axis=0)
@@ -216,8 +208,8 @@ def test_a_half_plane_reward_reaches_the_closed_form(beta):
 def test_the_densities_of_the_reference_are_counted():
     x0 = np.zeros((RUNS, 4, 2))
     spent = []
-    for loss in (MarginalLikelihood(), RewardReverseKL(below, 1.0)):
-        trace = sample(half_plane(), SOSMC(loss, LangevinMove(0.3), Adam(0.2)), x0, 3, seed=1, progress=False)
+    for loss in (sosmc.MarginalLikelihood(), sosmc.RewardReverseKL(below, 1.0)):
+        trace = sample(half_plane(), sosmc.SOSMC(loss, sosmc.LangevinMove(0.3), Adam(0.2)), x0, 3, seed=1)
         spent.append(trace.run_statistics.evaluations)
     assert spent[1]["log_density"] == spent[0]["log_density"] + 1
     assert spent[1]["score"] == spent[0]["score"]
@@ -234,12 +226,12 @@ def test_a_run_that_diverges_leaves_the_others_alone(gradient):
     def reward(x):
         return np.where(x[..., 0] < 1e2, below(x), np.nan)
 
-    kernel = SOSMC(RewardReverseKL(reward, 1.0), LangevinMove(0.3), Adam(0.2), 0.0)
+    kernel = sosmc.SOSMC(sosmc.RewardReverseKL(reward, 1.0), sosmc.LangevinMove(0.3), Adam(0.2), 0.0)
 
     def end(x):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", DivergenceWarning)
-            return sample(family, kernel, x, 5, seed=1, progress=False).state
+            return sample(family, kernel, x, 5, seed=1).state
 
     with np.errstate(all="ignore"):
         whole, broken = end(x0), end(spoilt)
@@ -253,7 +245,7 @@ def of_reference(reference):
     """The gradient of a reverse KL to it."""
     bound = Parametric(log_density, START, gradient=FiniteDifference()).prepare(NODES[:, None], Capability.LOG_DENSITY)
     point = bound.member(NOW).evaluate(NODES[:, None])
-    return RewardReverseKL(reward, 0.6, reference).gradient(bound, NOW, point, density(NOW)[0], {})
+    return sosmc.RewardReverseKL(reward, 0.6, reference).gradient(bound, NOW, point, density(NOW)[0], {})
 
 
 SHAPES = "reference must have the shapes of the parameters"  # others would broadcast against the particles
@@ -265,8 +257,8 @@ SHAPES = "reference must have the shapes of the parameters"  # others would broa
         (lambda: of_reference({"a": np.zeros(1)}), SHAPES),
         (lambda: of_reference({"a": np.zeros(1), "b": np.zeros((5, 2))}), SHAPES),
         (lambda: of_reference({"a": np.zeros(1), "b": np.zeros(())}), SHAPES),
-        (lambda: RewardForwardKL(reward, 0.1), "beta > 0 needs draws of the reference"),
-        (lambda: RewardReverseKL(reward, -1.0), "beta must be at least 0"),
+        (lambda: sosmc.RewardForwardKL(reward, 0.1), "beta > 0 needs draws of the reference"),
+        (lambda: sosmc.RewardReverseKL(reward, -1.0), "beta must be at least 0"),
         (lambda: RowBatches(np.zeros(3)), r"rows have shape \(rows, dim\)"),
         (lambda: RowBatches(DATA, 0), "size must be a positive integer"),
     ],

@@ -8,21 +8,10 @@ import pytest
 from array_api_compat import array_namespace
 
 from tests.sosmc.sosmc_support import Along, Swapped, noise_of, nothing, scaled, shifted, walk
-from xpsample import HMC, MALA, RWM, Portable, sample
+from xpsample import HMC, MALA, RWM, Portable, sample, sosmc
 from xpsample.core.errors import CapabilityError, FunctionError, HyperparameterError
 from xpsample.optimize.optimizers import Adam
 from xpsample.particles.resampling import Multinomial, Residual, Stratified, Systematic
-from xpsample.sosmc import (
-    SOSMC,
-    Adaptation,
-    LangevinMove,
-    RewardForwardKL,
-    RewardReverseKL,
-    SingleChain,
-    SOSMCHistory,
-    UnderdampedMove,
-    Unweighted,
-)
 from xpsample.zoo.gaussian import gaussian
 
 RUNS, PARTICLES, STEPS, VELOCITY = 400, 50, 15, 0.1
@@ -30,13 +19,13 @@ BOUND = 5.0
 """Standard errors over the runs that a mean may be off: error probability 6e-7 a comparison, seeds fixed."""
 
 
-def moved(move, family=shifted, threshold=0.6, resampling=Multinomial(), kind=SOSMC, **settings):
+def moved(move, family=shifted, threshold=0.6, resampling=Multinomial(), kind=sosmc.SOSMC, **settings):
     """The state after STEPS iterations in which theta goes VELOCITY further each, of independent runs."""
     target = family((RUNS,))
     dim = target.parameters.shape[-1]
     x0 = np.random.default_rng(1).normal(size=(RUNS, PARTICLES, dim))
     kernel = kind(nothing, move, Along(VELOCITY), threshold, resampling, **settings)
-    trace = sample(target, kernel, x0, STEPS, seed=2, recorders=(SOSMCHistory(),), progress=False)
+    trace = sample(target, kernel, x0, STEPS, seed=2, recorders=(sosmc.SOSMCHistory(),))
     return trace.state, trace.recorded["history"]
 
 
@@ -50,10 +39,10 @@ def z_scores(state, theta, exact=1.0):
 
 
 END = STEPS * VELOCITY
-MOVES = [LangevinMove(0.1), LangevinMove(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2)]
-MOVES += [UnderdampedMove(0.4), UnderdampedMove(0.3, 0.0)]
+MOVES = [sosmc.LangevinMove(0.1), sosmc.LangevinMove(0.1, 0.7), RWM(0.5), MALA(0.1), HMC(0.3, 2)]
+MOVES += [sosmc.UnderdampedMove(0.4), sosmc.UnderdampedMove(0.3, 0.0)]
 MOVES += [
-    LangevinMove(0.1, forward_after=f, backward_before=b) for f, b in ((True, False), (False, True), (True, True))
+    sosmc.LangevinMove(0.1, forward_after=f, backward_before=b) for f, b in ((True, False), (False, True), (True, True))
 ]  # Remark 2
 NAMES = ["langevin", "colder", "RWM", "MALA", "HMC", "underdamped", "deterministic", "K_k", "K_k-1", "K_k, K_k-1"]
 
@@ -68,7 +57,7 @@ def test_the_weighted_mean_follows_exactly_in_expectation(move):
 @pytest.mark.parametrize("resampling", [Multinomial(), Systematic(), Stratified(), Residual()], ids=repr)
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
 def test_whatever_the_resampling(resampling, threshold):
-    state, history = moved(LangevinMove(0.1), threshold=threshold, resampling=resampling)
+    state, history = moved(sosmc.LangevinMove(0.1), threshold=threshold, resampling=resampling)
     assert np.max(np.abs(z_scores(state, END))) < BOUND
     np.testing.assert_array_equal(history["resampled"], threshold == 1.0)  # 0 never resamples, 1 always does
 
@@ -76,7 +65,7 @@ def test_whatever_the_resampling(resampling, threshold):
 @pytest.mark.parametrize("moves", [1, 3])
 def test_the_unweighted_mean_lags(moves):
     """With three moves particles are (1 - gamma)^3 of the way behind, after each step of theta."""
-    state, _ = moved(Unweighted(LangevinMove(0.1)), moves=moves)
+    state, _ = moved(sosmc.Unweighted(sosmc.LangevinMove(0.1)), moves=moves)
     left = (1 - 0.1) ** moves
     lag = VELOCITY * (1 - 0.1) ** (moves - 1) * (1 - left**STEPS) / (1 - left)
     per_run = np.mean(END - state.point.x, axis=1)
@@ -98,8 +87,8 @@ def test_bias_and_squared_error_fall_as_one_over_the_particles():
     found = []
     for particles in (25, 100):
         x0 = np.random.default_rng(1).normal(size=(3200, particles, 2))
-        kernel = SOSMC(nothing, LangevinMove(0.1), Along(VELOCITY), 0.6, Multinomial())
-        trace = sample(shifted((3200,)), kernel, x0, STEPS, seed=2, recorders=(), progress=False)
+        kernel = sosmc.SOSMC(nothing, sosmc.LangevinMove(0.1), Along(VELOCITY), 0.6, Multinomial())
+        trace = sample(shifted((3200,)), kernel, x0, STEPS, seed=2, recorders=())
         gap = np.sum(np.exp(trace.state.weights.logs)[..., None] * (END - trace.state.point.x), axis=1)
         found.append([np.mean(gap), np.mean(gap**2)])
     few, many = np.asarray(found)
@@ -109,7 +98,7 @@ def test_bias_and_squared_error_fall_as_one_over_the_particles():
 
 def test_swapped_kernels_are_caught():
     """Normalised means of 50 particles are biased, right ones by 0.06 here, those with swapped kernels by 0.38."""
-    mean, error = behind(moved(LangevinMove(0.1))[0], END)
+    mean, error = behind(moved(sosmc.LangevinMove(0.1))[0], END)
     assert np.all(mean + BOUND * error < 0.2)
     mean, error = behind(moved(Swapped(0.1))[0], END)
     assert np.all(mean - BOUND * error > 0.3)
@@ -124,14 +113,14 @@ def test_ratios_of_normalisers(move):
 # ---- several moves at each theta, and particles of another law at the start ------------------------------------------
 
 
-@pytest.mark.parametrize("move", [LangevinMove(0.3), MALA(0.1)], ids=["langevin", "MALA"])
+@pytest.mark.parametrize("move", [sosmc.LangevinMove(0.3), MALA(0.1)], ids=["langevin", "MALA"])
 def test_further_moves_leave_it_exact(move):
     state, _ = moved(move, moves=3)
     assert np.max(np.abs(z_scores(state, END))) < BOUND
 
 
 @dataclass(frozen=True, eq=False)
-class Forgetful(SOSMC):
+class Forgetful(sosmc.SOSMC):
     """The weights of further moves forgotten."""
 
     def _further(self, move, target, base, weights, info, noise):
@@ -140,7 +129,7 @@ class Forgetful(SOSMC):
 
 
 def test_forgotten_weights_of_further_moves_are_caught():
-    state, _ = moved(LangevinMove(0.3), kind=Forgetful, moves=3)
+    state, _ = moved(sosmc.LangevinMove(0.3), kind=Forgetful, moves=3)
     assert np.max(np.abs(z_scores(state, END))) > 2 * BOUND
 
 
@@ -153,8 +142,8 @@ def wide(x):
 @pytest.mark.parametrize("initial", [wide, None], ids=["weighted", "unweighted"])
 def test_particles_of_another_law_are_weighted_at_the_start(initial):
     x0 = 0.5 + 1.5 * np.random.default_rng(6).normal(size=(RUNS, PARTICLES, 2))
-    kernel = SOSMC(nothing, LangevinMove(0.1), Along(VELOCITY), 0.6, initial=initial)
-    state = sample(shifted((RUNS,)), kernel, x0, STEPS, seed=7, recorders=(), progress=False).state
+    kernel = sosmc.SOSMC(nothing, sosmc.LangevinMove(0.1), Along(VELOCITY), 0.6, initial=initial)
+    state = sample(shifted((RUNS,)), kernel, x0, STEPS, seed=7, recorders=()).state
     off = np.max(np.abs(z_scores(state, END, 2 * math.pi if initial else 1.0)))
     assert off < BOUND if initial else off > 3 * BOUND
 
@@ -164,8 +153,10 @@ def test_a_reference_reaches_a_compiled_run(library):
     start = (np.zeros((2, 1, 2)), np.full((2, 1, 2), 1.5))
     ends = []
     for reference in start:
-        kernel = SOSMC(
-            RewardReverseKL(lambda x: 0 * x[..., 0], 1.0, library.array(reference)), LangevinMove(0.2), Adam(0.1)
+        kernel = sosmc.SOSMC(
+            sosmc.RewardReverseKL(lambda x: 0 * x[..., 0], 1.0, library.array(reference)),
+            sosmc.LangevinMove(0.2),
+            Adam(0.1),
         )
         ends.append(np.mean(library.host(tune(library, kernel, steps=60).state.parameters)))
     np.testing.assert_allclose(ends, [0.0, 1.5], atol=0.3)
@@ -173,14 +164,16 @@ def test_a_reference_reaches_a_compiled_run(library):
 
 # ---- the iteration ---------------------------------------------------------------------------------------------------
 
-LOSS = RewardForwardKL(lambda x: -((x - 2.0) ** 2)[..., 0])
-TUNED = SOSMC(LOSS, MALA(0.2), Adam(0.1), 0.9, Systematic(), Adaptation(least=0.05, most=0.3), Adaptation(factor=1.1))
-HISTORY = SOSMCHistory({"first": lambda x: x[..., 0]})
+LOSS = sosmc.RewardForwardKL(lambda x: -((x - 2.0) ** 2)[..., 0])
+TUNED = sosmc.SOSMC(
+    LOSS, MALA(0.2), Adam(0.1), 0.9, Systematic(), sosmc.Adaptation(least=0.05, most=0.3), sosmc.Adaptation(factor=1.1)
+)
+HISTORY = sosmc.SOSMCHistory({"first": lambda x: x[..., 0]})
 
 
 def tune(library, kernel=TUNED, runs=(2,), steps=12, **options):
     x0 = np.random.default_rng(4).normal(size=(*runs, 60, 2))
-    options = {"seed": Portable(5), "recorders": (HISTORY,), "progress": False, **options}
+    options = {"seed": Portable(5), "recorders": (HISTORY,), **options}
     return sample(differentiable(runs), kernel, library.array(x0), steps, **options)
 
 
@@ -248,7 +241,7 @@ def test_algorithm_1_by_hand():
     from xpsample.optimize.optimizers import SGD
 
     x, gamma, rate = np.random.default_rng(6).normal(size=(40, 1)), 0.3, 0.5
-    kernel = SOSMC(lambda x, theta: x - 3.0 + 0.0 * theta, LangevinMove(gamma), SGD(rate), 0.9)
+    kernel = sosmc.SOSMC(lambda x, theta: x - 3.0 + 0.0 * theta, sosmc.LangevinMove(gamma), SGD(rate), 0.9)
     noise = noise_of(kernel, x, 6)
     states, _ = walk(NumPy, kernel, shifted(dim=1), x, noise)
     theta, log_w, done = 0.0, np.zeros(40), 0
@@ -292,11 +285,11 @@ def eq8(x, y, theta, new_theta, gamma):
 
 
 def run(target=shifted(), kernel=TUNED, x0=np.zeros((5, 2))):
-    return sample(target, kernel, x0, 1, seed=1, progress=False)
+    return sample(target, kernel, x0, 1, seed=1)
 
 
 def started(move, threshold=0.0, initial=wide):
-    return SOSMC(nothing, move, Along(VELOCITY), threshold, initial=initial)
+    return sosmc.SOSMC(nothing, move, Along(VELOCITY), threshold, initial=initial)
 
 
 @pytest.mark.parametrize(
@@ -308,10 +301,10 @@ def started(move, threshold=0.0, initial=wide):
         (lambda: replace(TUNED, threshold=1.5), HyperparameterError, "threshold must be at least 0 and at most 1"),
         (lambda: replace(TUNED, move=0.1), HyperparameterError, "move must be a Move or a Kernel"),
         (lambda: replace(TUNED, loss=3), HyperparameterError, "loss must be a Loss or a function"),
-        (lambda: Adaptation(factor=1.0), HyperparameterError, "factor must be greater than 1"),
-        (lambda: started(Unweighted(LangevinMove(0.1))), HyperparameterError, "initial weighs the start"),
-        (lambda: started(SingleChain(0.1)), HyperparameterError, "initial weighs the start"),
-        (lambda: run(kernel=started(LangevinMove(0.1), 0.5, lambda x: x)), FunctionError, "the function initial"),
+        (lambda: sosmc.Adaptation(factor=1.0), HyperparameterError, "factor must be greater than 1"),
+        (lambda: started(sosmc.Unweighted(sosmc.LangevinMove(0.1))), HyperparameterError, "initial weighs the start"),
+        (lambda: started(sosmc.SingleChain(0.1)), HyperparameterError, "initial weighs the start"),
+        (lambda: run(kernel=started(sosmc.LangevinMove(0.1), 0.5, lambda x: x)), FunctionError, "the function initial"),
     ],
 )
 def test_bad_input_is_refused(make, error, message):

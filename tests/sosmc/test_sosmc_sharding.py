@@ -27,7 +27,7 @@ SCRIPT = """
     loss = RewardForwardKL(lambda x: -((x - 2.0) ** 2).sum(-1))
     for move in (LangevinMove(0.1), MALA(0.1)):
         kernel = SOSMC(loss, move, Adam(0.1), 0.9)
-        settings = dict(seed=Portable(4), recorders=(SOSMCHistory(),), progress=False)
+        settings = dict(seed=Portable(4), recorders=(SOSMCHistory(),))
         plain = sample(family, kernel, x0, 25, **settings)
         spread = sample(family, kernel, jax.device_put(x0, sharding), 25, **settings)
         assert spread.state.point.x.sharding.is_equivalent_to(sharding, 3), spread.state.point.x.sharding
@@ -37,7 +37,7 @@ SCRIPT = """
             np.testing.assert_allclose(np.asarray(b[name]), np.asarray(a[name]), rtol=1e-9, atol=1e-9)
     kernel = TemperedSMC(MALA(0.3), ess=0.8, moves=1)
     bridge = Bridge(gaussian(4.0 * np.eye(3)), gaussian(np.eye(3)))
-    ends = [sample(bridge, kernel, x, 8, seed=Portable(4), progress=False).state
+    ends = [sample(bridge, kernel, x, 8, seed=Portable(4)).state
             for x in (2.0 * x0, jax.device_put(2.0 * x0, sharding))]
     for a, b in zip(jax.tree.leaves(ends[0]), jax.tree.leaves(ends[1]), strict=True):
         np.testing.assert_allclose(np.asarray(b), np.asarray(a), rtol=1e-9, atol=1e-9)

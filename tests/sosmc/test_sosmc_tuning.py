@@ -9,7 +9,7 @@ from xpsample.core.errors import HyperparameterError
 from xpsample.sosmc import SOSMC, Adaptation
 
 STEPS, VELOCITY = 80, 0.1
-QUIET = {"recorders": (), "progress": False}
+QUIET = {"recorders": ()}
 
 
 def narrowing(runs, particles, **options):

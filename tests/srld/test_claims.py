@@ -16,7 +16,7 @@ def test_the_bound_of_the_moments_lacks_the_dimension():
     dim, chains, eta, alpha, sigma = 20, 200, 0.05, 1e-3, 1.0
     x0 = 0.1 * np.random.default_rng(1).standard_normal((chains, dim))
     kernel = SRLD(ULA(eta), alpha, Thinned(2, 5), RBF(sigma))
-    draws = sample(gaussian(np.eye(dim)), kernel, x0, 120, seed=2, progress=False).draws
+    draws = sample(gaussian(np.eye(dim)), kernel, x0, 120, seed=2).draws
     moments = np.mean(np.sum(draws**2, axis=-1), axis=-1)
     rate = 1 - alpha * (2 + 4 / sigma)
     assert rate > 0  # the condition of the theorem

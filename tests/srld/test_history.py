@@ -40,7 +40,7 @@ class Fresh(Kernel):
 
 
 def draws(kernel, x0, seed, steps):
-    return sample(TARGET, kernel, x0, steps, seed=seed, progress=False).draws
+    return sample(TARGET, kernel, x0, steps, seed=seed).draws
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def test_many_chains_with_one_past_follow_the_mean_field(base, diffusion):
     x0 = np.random.default_rng(1).normal(1.5, 0.3, size=(runs, chains, 1))
     target = Target(lambda x: np.sum(log_density(x), axis=-1), score=score)
     kernel = SRLD(base(eta), alpha, Rolling(2, 2), RBF(SIGMA), shared=True)
-    x = sample(target, kernel, x0, steps, seed=2, progress=False).draws[..., 0]
+    x = sample(target, kernel, x0, steps, seed=2).draws[..., 0]
     expected = np.array([moments(density) for density in course(steps, eta, alpha, (2, 4), diffusion=diffusion)[1:]])
     found = np.stack([np.mean(x, axis=(1, 2)), np.mean(x**2, axis=(1, 2))], axis=-1)
     error = np.stack([np.std(x, axis=(1, 2)), np.std(x**2, axis=(1, 2))], axis=-1) / (runs * chains) ** 0.5

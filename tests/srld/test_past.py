@@ -19,7 +19,7 @@ PAST = np.random.default_rng(6).normal(size=(3, CHAINS, DIM))
 
 def run(library, kernel, x0=START, noise=NOISE):
     replayed = Replay({"proposal": library.array(noise)})
-    return library.host(sample(TARGET, kernel, library.array(x0), len(noise), seed=replayed, progress=False).draws)
+    return library.host(sample(TARGET, kernel, library.array(x0), len(noise), seed=replayed).draws)
 
 
 @pytest.mark.parametrize("history", [Thinned(3, 4), Rolling(3)], ids=str)
@@ -107,7 +107,7 @@ def test_a_past_on_the_left_pushes_to_the_right():
     x0 = np.broadcast_to(rng.standard_normal((chains, 2)) @ root.T, (2, chains, 2)).copy()
     noise = np.broadcast_to(rng.standard_normal((steps, 1, chains, 2)), (steps, 2, chains, 2))
     kernel = SRLD(ULA(0.05), alpha, Thinned(20, 100), past=left)
-    new = sample(gaussian(covariance), kernel, x0, steps, seed=Replay({"proposal": noise}), progress=False).draws
+    new = sample(gaussian(covariance), kernel, x0, steps, seed=Replay({"proposal": noise})).draws
     plain, repelled = new[..., 0].mean(axis=0)
     pushed = repelled - plain
     assert pushed.mean() > 5 * pushed.std() / math.sqrt(chains)

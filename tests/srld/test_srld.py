@@ -99,14 +99,14 @@ def test_histories_equal_a_list_of_positions(name, library):
     history, past_of = HISTORIES[name]
     expected = by_hand(past_of, history.size, history.every, 2.0, lambda past, x: 1.5)
     kernel = SRLD(ULA(ETA), 2.0, history, RBF(1.5))
-    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library), progress=False)
+    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library))
     np.testing.assert_allclose(library.host(trace.draws), expected, rtol=1e-9, atol=1e-10)
 
 
 def test_the_median_rule_in_a_run(library):
     expected = by_hand(rolling_past, 3, 4, 2.0, lambda past, x: pairs_median(past))
     kernel = SRLD(ULA(ETA), 2.0, Rolling(3, 4))
-    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library), progress=False)
+    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library))
     np.testing.assert_allclose(library.host(trace.draws), expected, rtol=1e-9, atol=1e-10)
 
 
@@ -120,10 +120,10 @@ def test_a_shared_past_is_that_of_all_chains(library):
             drift = drift + 1.5 * np.stack([force(one, past, 2.0) for one in x])
         xs.append(x + ETA * drift + math.sqrt(2 * ETA) * NOISE[k])
     kernel = SRLD(ULA(ETA), 1.5, Rolling(3, 2), RBF(2.0), shared=True)
-    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library), progress=False)
+    trace = sample(TARGET, kernel, library.array(START), STEPS, seed=replay(library))
     np.testing.assert_allclose(library.host(trace.draws), np.stack(xs[1:]), rtol=1e-9, atol=1e-10)
     median = SRLD(ULA(ETA), 1.5, Rolling(3, 2), shared=True)
-    moved = sample(TARGET, median, library.array(START), STEPS, seed=replay(library), progress=False)
+    moved = sample(TARGET, median, library.array(START), STEPS, seed=replay(library))
     assert np.all(np.isfinite(library.host(moved.draws)))
 
 
@@ -136,7 +136,7 @@ def test_a_shared_past_stays_within_its_group(library, kernel):
     def run(alpha, x0, z):
         repelled = SRLD(ULA(ETA), alpha, Rolling(3, 2), kernel, shared=True)
         replayed = Replay({"proposal": library.array(z)})
-        return library.host(sample(TARGET, repelled, library.array(x0), STEPS, seed=replayed, progress=False).draws)
+        return library.host(sample(TARGET, repelled, library.array(x0), STEPS, seed=replayed).draws)
 
     together = run(library.array(alphas), start, noise)
     for i in range(2):
@@ -167,7 +167,7 @@ def test_until_it_repels_it_is_the_base_bit_for_bit(base, history, first, typed_
     x0 = typed_library.array(START)
 
     def run(kernel, draws=20):
-        return typed_library.host(sample(TARGET, kernel, x0, draws, seed=5, progress=False).draws)
+        return typed_library.host(sample(TARGET, kernel, x0, draws, seed=5).draws)
 
     plain = run(base)
     np.testing.assert_array_equal(run(SRLD(base, 0.0, history, RBF(1.0))), plain)
@@ -179,7 +179,7 @@ def test_until_it_repels_it_is_the_base_bit_for_bit(base, history, first, typed_
 
 @pytest.mark.parametrize(("history", "positions"), [(Rolling(5, 7), 35), (Thinned(5, 7), 5)])
 def test_memory_is_as_documented(history, positions):
-    trace = sample(TARGET, SRLD(ULA(ETA), 1.0, history), START, 50, seed=1, progress=False)
+    trace = sample(TARGET, SRLD(ULA(ETA), 1.0, history), START, 50, seed=1)
     pasts = trace.state.past if isinstance(history, Rolling) else (trace.state.past,)
     assert sum(past.x.size + past.score.size for past in pasts) == 2 * positions * CHAINS * DIM
     assert sum(past.squared.size for past in pasts) == 4 * positions * CHAINS
@@ -202,7 +202,6 @@ def test_balanced_is_the_ratio_over_the_steps_after_the_past_is_full(library):
         STEPS,
         seed=replay(library),
         recorders=(*sample.__kwdefaults__["recorders"], Record("alpha", lambda state: state.alpha)),
-        progress=False,
     )
     alpha = library.host(trace.recorded["alpha"])
     assert np.all(alpha[: m * c + steps] == 0)
@@ -223,9 +222,7 @@ def test_repeated_is_the_authors_padding(library):
 
 def test_kernels_and_rules_run_everywhere(library32):
     for pair in (RBF(Median()), InverseMultiquadric(MedianFromPoint())):
-        trace = sample(
-            TARGET, SRLD(ULA(ETA), 1.0, Thinned(3, 2), pair), library32.array(START), 20, seed=1, progress=False
-        )
+        trace = sample(TARGET, SRLD(ULA(ETA), 1.0, Thinned(3, 2), pair), library32.array(START), 20, seed=1)
         assert np.all(np.isfinite(library32.host(trace.draws)))
 
 

@@ -20,7 +20,7 @@ TARGET = gaussian(COVARIANCE)
 
 def run(kernel, recorders, steps=50, x0=None, **options):
     x0 = np.ones((4, 3)) if x0 is None else x0
-    return sample(TARGET, kernel, x0, steps, seed=1, recorders=recorders, progress=False, **options)
+    return sample(TARGET, kernel, x0, steps, seed=1, recorders=recorders, **options)
 
 
 @pytest.mark.parametrize("chains", [(4,), (), (2, 2)])

@@ -63,7 +63,7 @@ def test_predicted_equals_measured_on_three_bits(rho):
     start = STATES[np.random.default_rng(1).choice(8, size=(3, chains), p=PI)]
     kernel = SRMC(SingleFlip(), ALPHA[:, None], schedule, tilt=Ratio())
     target = Target(log_density, space=Binary())
-    trace = sample(target, kernel, start, steps, seed=2, recorders=(Estimator(function),), progress=False)
+    trace = sample(target, kernel, start, steps, seed=2, recorders=(Estimator(function),))
     iterates = np.concatenate([trace.state.theta, trace.recorded["estimate"].weighted], axis=-1)
     gamma = (steps + 10.0) ** -rho
     measured = theory.measured_covariance(iterates, gamma)
@@ -79,7 +79,7 @@ def test_a_run_without_repellence_gives_the_linearization():
     kernel = SRMC(SingleFlip(), 0.0, tilt=Ratio())
     recorders = (Draws(), Record("scores", lambda state: state.score))
     target = Target(log_density, space=Binary())
-    pilot = sample(target, kernel, start, 400, seed=3, recorders=recorders, progress=False)
+    pilot = sample(target, kernel, start, 400, seed=3, recorders=recorders)
     found, exact = theory.estimate(function(pilot.draws), pilot.recorded["scores"]), linearization()
     for one, other, tolerance in zip(found[:3], exact[:3], (0.03, 0.03, 0.35), strict=True):
         np.testing.assert_allclose(one, other, atol=tolerance)
@@ -106,7 +106,7 @@ def test_another_discrete_score_is_given_as_the_targets_own():
     start = states[np.random.default_rng(1).choice(9, size=1000, p=pi)]
     target = Target(log_density, score=score, space=Categorical((0, 1, 2)))
     kernel = SRMC(SingleFlip(), 0.3, PowerLaw(0.8, offset=10.0), tilt=Untilted())
-    trace = sample(target, kernel, start, 400, seed=5, progress=False)
+    trace = sample(target, kernel, start, 400, seed=5)
     moments = np.concatenate([trace.draws, trace.draws**2], axis=-1).mean(axis=0)
     found = np.concatenate([trace.state.theta, moments - pi @ np.concatenate([states, states**2], axis=-1)], axis=-1)
     assert np.all(np.abs(found.mean(axis=0)) < 5 * found.std(axis=0) / np.sqrt(1000))

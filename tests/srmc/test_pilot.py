@@ -21,7 +21,7 @@ SEED = xps.Portable(3)
 
 def run(kernel, x0, draws=5, target=None, **settings):
     target = gaussian(np.eye(x0.shape[-1])) if target is None else target
-    return xps.sample(target, kernel, x0, draws, **{"seed": SEED, "progress": False, **settings})
+    return xps.sample(target, kernel, x0, draws, **{"seed": SEED, **settings})
 
 
 @pytest.mark.parametrize(("rho", "scale"), [(1.0, 1.0), (1.0, 0.7), (1.0, 2.0), (0.7, 1.0)])
@@ -245,5 +245,5 @@ def test_a_model_is_real():
     """Its positions are unconstrained coordinates, whatever its parameters are."""
     model = xps.Model(lambda p: -0.5 * (p.x**2).sum(-1), x=xps.Real(3), gradient=xps.FiniteDifference())
     x0 = model.start(np.zeros(0), chains=50, seed=0)
-    trace = xps.sample(model, xps.SRMC(xps.MALA(0.5)), x0, 20, seed=1, warmup=60, progress=False)
+    trace = xps.sample(model, xps.SRMC(xps.MALA(0.5)), x0, 20, seed=1, warmup=60)
     assert trace.kernel.alpha > 0

@@ -25,14 +25,14 @@ def exact_draws():
 @pytest.fixture(scope="module")
 def linearization():
     scores = Record("scores", lambda state: state.point.score)
-    pilot = sample(TARGET, BASE, exact_draws(), STEPS, seed=2, recorders=(Draws(), scores), progress=False)
+    pilot = sample(TARGET, BASE, exact_draws(), STEPS, seed=2, recorders=(Draws(), scores))
     return theory.estimate(pilot.draws, pilot.recorded["scores"])
 
 
 def run(alpha, offset):
     """The chains' means, and each chain's acceptance probability."""
     kernel = SRMC(BASE, alpha, PowerLaw(1.0, offset=offset), tilt=Exact())
-    trace = sample(TARGET, kernel, exact_draws(), STEPS, seed=1, recorders=(Draws(), Repellence()), progress=False)
+    trace = sample(TARGET, kernel, exact_draws(), STEPS, seed=1, recorders=(Draws(), Repellence()))
     return trace.draws.mean(axis=0)[:, 0], trace.recorded["repellence"].acceptance_probability
 
 

@@ -6,32 +6,9 @@ import numpy as np
 import pytest
 from array_api_compat import numpy as numpy_xp
 
-from xpsample import (
-    HMC,
-    MALA,
-    PCN,
-    RWM,
-    SRMC,
-    ULA,
-    Exact,
-    FiniteDifference,
-    IndependentMH,
-    PowerLaw,
-    Record,
-    Target,
-    sample,
-)
+import xpsample as xps
+from xpsample import srmc
 from xpsample.core.errors import CapabilityError
-from xpsample.srmc import (
-    Constant,
-    LangevinAutocorrelation,
-    LeapfrogAutocorrelation,
-    Schedule,
-    Stable,
-    autocorrelation,
-    spectrum,
-    stability_bound,
-)
 from xpsample.zoo.gaussian import gaussian
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
@@ -56,33 +33,37 @@ def test_the_bound_is_where_the_spectral_radius_crosses_one():
     generator = np.random.default_rng(0)
     for _ in range(2000):
         alpha, lam, c = 10 ** generator.uniform(-2, 2), 10 ** generator.uniform(-2, 2), generator.uniform(-0.999, 0.999)
-        bound = float(stability_bound(numpy_xp, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
+        bound = float(srmc.stability_bound(numpy_xp, np.asarray(alpha), np.asarray(lam), np.asarray(c)))
         assert radius(0.999 * bound, alpha, lam, c) < 1
         assert radius(1.001 * bound, alpha, lam, c) > 1
 
 
 def test_in_resonance_nothing_is_stable():
-    assert stability_bound(numpy_xp, np.asarray(1.0), np.asarray(2.0), np.asarray(-1.0)) == 0
+    assert srmc.stability_bound(numpy_xp, np.asarray(1.0), np.asarray(2.0), np.asarray(-1.0)) == 0
     assert all(radius(gamma, 1.0, 2.0, -1.0) > 1 for gamma in (1e-6, 1e-3, 0.1, 1.0))
-    assert stability_bound(numpy_xp, np.asarray(0.0), np.asarray(2.0), np.asarray(-1.0)) == 2  # without repellence
+    assert srmc.stability_bound(numpy_xp, np.asarray(0.0), np.asarray(2.0), np.asarray(-1.0)) == 2  # without repellence
 
 
-@pytest.mark.parametrize("kernel", [ULA(0.3), MALA(0.3), HMC(0.3, 4), HMC(0.7, 9)])
+@pytest.mark.parametrize("kernel", [xps.ULA(0.3), xps.MALA(0.3), xps.HMC(0.3, 4), xps.HMC(0.7, 9)])
 def test_autocorrelations_are_those_of_the_kernels(kernel):
     # Without noise and with every proposal accepted a step multiplies x by c.
     lam = np.array([0.2, 1.0, 3.0])
-    target = Target(
+    target = xps.Target(
         lambda x: -0.5 * np.sum(lam * x * x, axis=-1), score=lambda x: -lam * x, hvp=lambda x, v: -lam * v
     ).prepare(np.ones(3), kernel.requires)
     noise = {name: np.zeros(spec.shape) if name != "accept" else np.asarray(1e-300) for name, spec in
              kernel.noise(np.ones(3)).items()}  # fmt: skip
     state, _ = kernel.step(target, kernel.init(target, np.ones(3)), noise)
-    np.testing.assert_allclose(autocorrelation(kernel).at(numpy_xp, lam), state.point.x, atol=1e-13)
+    np.testing.assert_allclose(srmc.autocorrelation(kernel).at(numpy_xp, lam), state.point.x, atol=1e-13)
 
 
 def test_where_the_integrator_is_unstable_the_autocorrelation_is_minus_one():
     lam = np.array([0.3, 50.0, 500.0])  # eta lambda and eta^2 lambda / 2 above 2, but for the first
-    for values in (LangevinAutocorrelation(0.3), LeapfrogAutocorrelation(0.5, 3), LeapfrogAutocorrelation(0.5, 4)):
+    for values in (
+        srmc.LangevinAutocorrelation(0.3),
+        srmc.LeapfrogAutocorrelation(0.5, 3),
+        srmc.LeapfrogAutocorrelation(0.5, 4),
+    ):
         for found in (values.at(numpy_xp, lam), values.least(numpy_xp, lam)):
             assert found[0] > -1
             np.testing.assert_array_equal(found[1:], -1.0)
@@ -91,22 +72,24 @@ def test_where_the_integrator_is_unstable_the_autocorrelation_is_minus_one():
 def test_the_least_autocorrelation_over_a_range():
     grid = np.linspace(1e-4, 1, 5000)
     for values in (
-        LangevinAutocorrelation(0.3),
-        LeapfrogAutocorrelation(0.3, 3),
-        LeapfrogAutocorrelation(0.3, 10),
-        LeapfrogAutocorrelation(0.1, 10),
-        Constant(0.2),
+        srmc.LangevinAutocorrelation(0.3),
+        srmc.LeapfrogAutocorrelation(0.3, 3),
+        srmc.LeapfrogAutocorrelation(0.3, 10),
+        srmc.LeapfrogAutocorrelation(0.1, 10),
+        srmc.Constant(0.2),
     ):
         for largest in (0.5, 5.0, 40.0, 60.0):
             least = values.least(numpy_xp, np.array([largest]))[0]
             assert least <= np.min(values.at(numpy_xp, grid * largest)) + 1e-12
             assert least >= np.min(values.at(numpy_xp, grid * largest)) - 1e-3
-    assert LeapfrogAutocorrelation(0.3, 4).at(numpy_xp, np.array([50.0]))[0] == -1  # past the leapfrog's own limit
-    assert all(autocorrelation(kernel).value == 0 for kernel in (RWM(1.0), PCN(0.5), IndependentMH(0.0)))
+    assert srmc.LeapfrogAutocorrelation(0.3, 4).at(numpy_xp, np.array([50.0]))[0] == -1  # past the leapfrog's own limit
+    assert all(
+        srmc.autocorrelation(kernel).value == 0 for kernel in (xps.RWM(1.0), xps.PCN(0.5), xps.IndependentMH(0.0))
+    )
 
 
 @dataclass(frozen=True)
-class Steady(Schedule):
+class Steady(srmc.Schedule):
     """The same gamma at every step."""
 
     value: float
@@ -119,17 +102,17 @@ class Steady(Schedule):
         return self.value, None
 
 
-@pytest.mark.parametrize("base", [ULA(0.5), MALA(0.5), HMC(0.5, 3)])
+@pytest.mark.parametrize("base", [xps.ULA(0.5), xps.MALA(0.5), xps.HMC(0.5, 3)])
 def test_the_kernel_itself_diverges_above_the_bound_and_not_below(base):
-    alpha, lag_one = 3.0, autocorrelation(base)
-    bound = stability_bound(numpy_xp, np.asarray(alpha), EIGENVALUES, lag_one.at(numpy_xp, EIGENVALUES)).min()
+    alpha, lag_one = 3.0, srmc.autocorrelation(base)
+    bound = srmc.stability_bound(numpy_xp, np.asarray(alpha), EIGENVALUES, lag_one.at(numpy_xp, EIGENVALUES)).min()
     assert bound < 0.6
 
     def reach(gamma):  # Metropolis does not protect: every proposal here has probability near one
-        kernel = SRMC(base, alpha, Steady(gamma), tilt=Exact())
+        kernel = xps.SRMC(base, alpha, Steady(gamma), tilt=xps.Exact())
         x0 = np.ones((200, 3))
         with np.errstate(all="ignore"):
-            state = sample(gaussian(COVARIANCE), kernel, x0, 1, burn_in=400, seed=1, progress=False).state
+            state = xps.sample(gaussian(COVARIANCE), kernel, x0, 1, burn_in=400, seed=1).state
         return np.abs(state.theta).max()
 
     assert reach(0.7 * bound) < 20
@@ -138,50 +121,51 @@ def test_the_kernel_itself_diverges_above_the_bound_and_not_below(base):
 
 def test_the_spectrum_of_a_gaussian(typed_library):
     x = typed_library.array(np.random.default_rng(0).standard_normal((4, 2, 3)))
-    found = spectrum(gaussian(COVARIANCE.astype(typed_library.dtype)), x)
+    found = srmc.spectrum(gaussian(COVARIANCE.astype(typed_library.dtype)), x)
     assert found.dtype == x.dtype
     np.testing.assert_allclose(
         typed_library.host(found), EIGENVALUES, rtol=1e-5 if typed_library.dtype == "float32" else 1e-12
     )
-    by_differences = Target(None, score=lambda x: -x, gradient=FiniteDifference())
-    np.testing.assert_allclose(spectrum(by_differences, np.ones((2, 3))), np.ones(3), atol=1e-6)
+    by_differences = xps.Target(None, score=lambda x: -x, gradient=xps.FiniteDifference())
+    np.testing.assert_allclose(srmc.spectrum(by_differences, np.ones((2, 3))), np.ones(3), atol=1e-6)
 
 
 def test_the_spectrum_has_no_negative_eigenvalues():
     saddle = np.array([-0.5, 0.0, 2.0])  # curvatures of a density that is not log-concave
-    target = Target(lambda x: -0.5 * np.sum(saddle * x * x, axis=-1), score=lambda x: -saddle * x,
+    target = xps.Target(lambda x: -0.5 * np.sum(saddle * x * x, axis=-1), score=lambda x: -saddle * x,
                     hvp=lambda x, v: -saddle * v)  # fmt: skip
-    np.testing.assert_array_equal(spectrum(target, np.ones((2, 3))), [0.0, 0.0, 2.0])
+    np.testing.assert_array_equal(srmc.spectrum(target, np.ones((2, 3))), [0.0, 0.0, 2.0])
 
 
 def gammas(schedule, base, alpha, chains=4, steps=30):
-    trace = sample(
+    trace = xps.sample(
         gaussian(COVARIANCE),
-        SRMC(base, alpha, schedule, tilt=Exact()),
+        xps.SRMC(base, alpha, schedule, tilt=xps.Exact()),
         np.ones((*np.broadcast_shapes(np.shape(alpha), (chains,)), 3)),
         steps,
         seed=1,
-        recorders=(Record("gamma", lambda state: state.gamma),),
-        progress=False,
+        recorders=(xps.Record("gamma", lambda state: state.gamma),),
     )
     return trace.recorded["gamma"], trace
 
 
 def test_gamma_is_the_smaller_of_the_two():
-    alpha, base = np.array([[0.0], [1.0], [20.0]]), MALA(0.3)
+    alpha, base = np.array([[0.0], [1.0], [20.0]]), xps.MALA(0.3)
     plain = (np.arange(30) + 2.0) ** -0.6
     c = 1 - 0.3 * EIGENVALUES
     bound = np.min(2 * (1 + c) / (1 + c + alpha * EIGENVALUES * (1 - c)), axis=-1)
     expected = np.minimum(plain[:, None], 0.4 * bound)
     for eigenvalues in (EIGENVALUES, float(EIGENVALUES.max())):
-        found, _ = gammas(Stable(autocorrelation(base), eigenvalues, PowerLaw(0.6), kappa=0.4), base, alpha)
+        found, _ = gammas(
+            srmc.Stable(srmc.autocorrelation(base), eigenvalues, xps.PowerLaw(0.6), kappa=0.4), base, alpha
+        )
         np.testing.assert_allclose(found, np.broadcast_to(expected[..., None], found.shape), rtol=1e-12)
 
 
 def test_power_iteration_finds_the_largest_eigenvalue_and_is_paid_for():
-    base, alpha = MALA(0.3), 50.0
-    given, cheap = gammas(Stable(autocorrelation(base), EIGENVALUES), base, alpha)
-    found, dear = gammas(Stable(autocorrelation(base)), base, alpha)
+    base, alpha = xps.MALA(0.3), 50.0
+    given, cheap = gammas(srmc.Stable(srmc.autocorrelation(base), EIGENVALUES), base, alpha)
+    found, dear = gammas(srmc.Stable(srmc.autocorrelation(base)), base, alpha)
     np.testing.assert_allclose(found, given, rtol=1e-3)
     assert dear.run_statistics.evaluations["hvp"] == cheap.run_statistics.evaluations["hvp"] + 1
 
@@ -190,9 +174,9 @@ def test_power_iteration_finds_the_largest_eigenvalue_and_is_paid_for():
 @pytest.mark.parametrize("curvature", [0.0, 0.01, np.inf])
 def test_power_iteration_on_flat_and_on_broken_targets(curvature, shape):
     """A small curvature counts; a product that is 0 or not finite finds none, and leaves the direction as it is."""
-    x, schedule = np.ones(shape), Stable(Constant(0.0))
-    target = Target(None, score=lambda x: -x, hvp=lambda x, v: -curvature * v)
-    bound = target.prepare(x, SRMC(ULA(0.01), 1.0, schedule).requires)
+    x, schedule = np.ones(shape), srmc.Stable(srmc.Constant(0.0))
+    target = xps.Target(None, score=lambda x: -x, hvp=lambda x, v: -curvature * v)
+    bound = target.prepare(x, xps.SRMC(xps.ULA(0.01), 1.0, schedule).requires)
     found = schedule.init(bound, x).curvature
     np.testing.assert_allclose(found.largest, curvature if curvature < 1 else 0.0)
     direction = np.cos([1.0, 3.0, 6.0][: shape[-1]])  # where every chain starts
@@ -203,14 +187,16 @@ def test_power_iteration_on_flat_and_on_broken_targets(curvature, shape):
 
 def test_power_iteration_follows_the_curvature_where_each_chain_is():
     """On x^4 / 4 the largest is 3 x^2 of the largest coordinate; chain axes may be folded."""
-    quartic = Target(lambda x: -0.25 * np.sum(x**4, axis=-1), score=lambda x: -(x**3), hvp=lambda x, v: -3 * x * x * v)
+    quartic = xps.Target(
+        lambda x: -0.25 * np.sum(x**4, axis=-1), score=lambda x: -(x**3), hvp=lambda x, v: -3 * x * x * v
+    )
     x, schedule = (
         np.array([[[1.0, 0.1], [0.2, 2.0]], [[3.0, 0.1], [0.3, 1.5]], [[0.5, 0.1], [1.2, 0.2]]]),
-        Stable(Constant(0.0)),
+        srmc.Stable(srmc.Constant(0.0)),
     )
     found = []
     for start in (x, x.reshape(6, 2), x.reshape(6, 1, 2)):
-        bound = quartic.prepare(start, SRMC(ULA(0.01), 1.0, schedule).requires)
+        bound = quartic.prepare(start, xps.SRMC(xps.ULA(0.01), 1.0, schedule).requires)
         memory = schedule.init(bound, start)
         alpha, point = np.full(start.shape[:-1], 50.0), bound.evaluate(2 * start)
         gamma, after = schedule.gamma(bound, np.asarray(1.0), alpha, point, memory)
@@ -224,10 +210,10 @@ def test_power_iteration_follows_the_curvature_where_each_chain_is():
 
 def test_a_schedule_around_another_one_keeps_its_memory():
     """Two caps: each follows the curvature, and the smaller counts."""
-    base, alpha = MALA(0.3), 50.0
-    inner = Stable(autocorrelation(base), kappa=0.3)
+    base, alpha = xps.MALA(0.3), 50.0
+    inner = srmc.Stable(srmc.autocorrelation(base), kappa=0.3)
     single, _ = gammas(inner, base, alpha)
-    double, trace = gammas(Stable(autocorrelation(base), schedule=inner, kappa=0.9), base, alpha)
+    double, trace = gammas(srmc.Stable(srmc.autocorrelation(base), schedule=inner, kappa=0.9), base, alpha)
     np.testing.assert_array_equal(double, single)
     _, cheap = gammas(inner, base, alpha)
     assert trace.run_statistics.evaluations["hvp"] == cheap.run_statistics.evaluations["hvp"] + 1
@@ -237,21 +223,23 @@ def test_power_iteration_starts_at_no_symmetry():
     # The top eigenvector of this precision alternates in sign: a start of ones would never see it.
     index = np.arange(10)
     covariance = 0.9 ** np.abs(index[:, None] - index)
-    schedule = Stable(LangevinAutocorrelation(0.01))
-    bound = gaussian(covariance).prepare(np.ones((1, 10)), SRMC(ULA(0.01), 1.0, schedule).requires)
+    schedule = srmc.Stable(srmc.LangevinAutocorrelation(0.01))
+    bound = gaussian(covariance).prepare(np.ones((1, 10)), xps.SRMC(xps.ULA(0.01), 1.0, schedule).requires)
     largest = schedule.init(bound, np.ones((1, 10))).curvature.largest
     assert 0.9 < largest[0] / np.linalg.eigvalsh(np.linalg.inv(covariance)).max() <= 1 + 1e-12
 
 
 def test_past_the_first_resonance_an_upper_bound_allows_nothing():
-    base = HMC(0.5, 20)
-    assert np.all(gammas(Stable(autocorrelation(base), 3.0), base, 1.0)[0] == 0)
-    assert np.all(gammas(Stable(autocorrelation(base), EIGENVALUES), base, 1.0)[0] > 0)
+    base = xps.HMC(0.5, 20)
+    assert np.all(gammas(srmc.Stable(srmc.autocorrelation(base), 3.0), base, 1.0)[0] == 0)
+    assert np.all(gammas(srmc.Stable(srmc.autocorrelation(base), EIGENVALUES), base, 1.0)[0] > 0)
 
 
 def test_following_needs_products(no_lender):
-    kernel = SRMC(RWM(0.5), 1.0, Stable(Constant(0.0)))
-    only_score = Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
+    kernel = xps.SRMC(xps.RWM(0.5), 1.0, srmc.Stable(srmc.Constant(0.0)))
+    only_score = xps.Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
     with pytest.raises(CapabilityError, match="Hessian-vector"):
-        sample(only_score, kernel, np.ones((2, 3)), 5, seed=1, progress=False)
-    sample(only_score, SRMC(RWM(0.5), 1.0, Stable(Constant(0.0), 1.0)), np.ones((2, 3)), 5, seed=1, progress=False)
+        xps.sample(only_score, kernel, np.ones((2, 3)), 5, seed=1)
+    xps.sample(
+        only_score, xps.SRMC(xps.RWM(0.5), 1.0, srmc.Stable(srmc.Constant(0.0), 1.0)), np.ones((2, 3)), 5, seed=1
+    )

@@ -182,7 +182,7 @@ def test_wrapped_twice_each_history_follows_its_own_target(base):
     """The outer history averages the scores of the target itself, not those that the other tilt made of them."""
     kernel = SRMC(SRMC(base, 0.4, PowerLaw(), Exact()), 0.3, PowerLaw())
     recorders = (xps.Draws(), THETA, xps.Record("inner", lambda state: state.base.theta))
-    trace = xps.sample(TARGET, kernel, np.ones((5, 3)), 40, seed=3, recorders=recorders, progress=False)
+    trace = xps.sample(TARGET, kernel, np.ones((5, 3)), 40, seed=3, recorders=recorders)
     outer, inner = np.zeros((5, 3)), np.zeros((5, 3))
     for n in range(40):
         own = score(trace.draws[n])
@@ -194,7 +194,7 @@ def test_wrapped_twice_each_history_follows_its_own_target(base):
 
 
 def repelled(base, tilt, x0=np.ones((5, 3))):
-    return xps.sample(TARGET, SRMC(base, 0.7, tilt=tilt), x0, 40, seed=2, progress=False).draws
+    return xps.sample(TARGET, SRMC(base, 0.7, tilt=tilt), x0, 40, seed=2).draws
 
 
 def test_on_a_gaussian_all_tilts_agree():
@@ -210,7 +210,7 @@ def test_the_default_tilt_leaves_the_proposals_of_a_base_that_accepts_or_rejects
     x0 = library.array(np.ones((5, 3)))
     default = library.host(repelled(base, None, x0))
     np.testing.assert_array_equal(default, library.host(repelled(base, Untilted(), x0)))
-    plain = xps.sample(TARGET, base, x0, 40, seed=2, progress=False)
+    plain = xps.sample(TARGET, base, x0, 40, seed=2)
     assert np.any(default != library.host(plain.draws))  # the accept step sees it
 
 
@@ -224,7 +224,7 @@ def test_the_default_tilt_is_exact_where_nothing_is_rejected(base):
 def test_moved_to_another_position_the_histories_stay(base):
     """A step from there is that of chains that were there all the time, with those histories."""
     kernel, x0, there = SRMC(SRMC(base, 0.4, PowerLaw(), Exact()), 0.3, PowerLaw()), np.ones((5, 3)), start(5, seed=2)
-    state = xps.sample(TARGET, kernel, x0, 6, seed=3, progress=False).state
+    state = xps.sample(TARGET, kernel, x0, 6, seed=3).state
     bound = TARGET.prepare(x0, kernel.requires)
     moved, fresh = with_position(state, bound.evaluate(there)), kernel.init(bound, there)
     np.testing.assert_array_equal(moved.point.x, there)

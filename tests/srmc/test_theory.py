@@ -326,10 +326,8 @@ def test_costs_count_as_budgets_do():
 
 def test_a_step_is_priced_by_what_it_evaluates():
     target, x0 = gaussian(np.eye(2)), np.zeros((4, 2))
-    base = sample(target, MALA(0.3), x0, 5, seed=1, progress=False).run_statistics.evaluations
-    repelled = sample(
-        target, SRMC(MALA(0.3), 1.0, tilt=Exact()), x0, 5, seed=1, progress=False
-    ).run_statistics.evaluations
+    base = sample(target, MALA(0.3), x0, 5, seed=1).run_statistics.evaluations
+    repelled = sample(target, SRMC(MALA(0.3), 1.0, tilt=Exact()), x0, 5, seed=1).run_statistics.evaluations
     # The paper's 3 to 1, though by another way: two tilts a step, at the current point and at the proposal.
     assert (theory.cost_per_step(base), theory.cost_per_step(repelled)) == (1.0, 3.0)
     assert theory.cost_per_step(repelled, Evaluations(0.5, 1.0, 2.0)) == 5.5
@@ -388,7 +386,7 @@ def measure(base, schedule, steps, chains, seed):
     """Measured covariances of (theta_n, mu_n) and of the plain average, for all of `ALPHA` in one run."""
     x0 = np.random.default_rng(seed).standard_normal((len(ALPHA), chains, 2)) @ ROOT.T
     kernel = SRMC(base, ALPHA, schedule, tilt=Exact())
-    trace = sample(TARGET, kernel, x0, steps, seed=seed, recorders=(Estimator(three),), progress=False)
+    trace = sample(TARGET, kernel, x0, steps, seed=seed, recorders=(Estimator(three),))
     weighted, average = trace.recorded["estimate"]
     iterates = np.concatenate([trace.state.theta, weighted], axis=-1)
     return SimpleNamespace(
@@ -554,7 +552,7 @@ def test_a_short_run_predicts():
     # pCN under its own reference is the autoregressive chain. The bounds are five standard errors.
     base, exact = PCN((1 - AUTOCORRELATION**2) ** 0.5, covariance=VARIANCE), long_run(AUTOCORRELATION)
     x0 = np.random.default_rng(8).standard_normal((CHAINS, 2)) @ ROOT.T
-    trace = sample(TARGET, base, x0, 300, seed=8, progress=False)
+    trace = sample(TARGET, base, x0, 300, seed=8)
     found = theory.estimate(three(trace.draws), -trace.draws @ PRECISION)
     assert found.batches == CHAINS
     np.testing.assert_allclose(found.score_covariance, exact.score_covariance, atol=0.02)

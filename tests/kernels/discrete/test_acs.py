@@ -8,16 +8,7 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
-from tests.kernels.discrete.discrete_support import (
-    ERROR,
-    PROBLEMS,
-    invariance_error,
-    langevin,
-    metropolis_hastings,
-    misfit,
-    per_state,
-    step_from_every_state,
-)
+from tests.kernels.discrete import discrete_support as exact
 from tests.kernels.support import NumPy, noise_of, walk
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ACS, DMALA, Cosine, CycleSearch, Table
@@ -51,7 +42,7 @@ def test_steps_of_long_cycles_stay_positive():
 
 def test_a_step_is_dmala_with_the_numbers_of_its_place_in_the_cycle(library):
     """Over two cycles and a step, on every library."""
-    problem = PROBLEMS["levels"]
+    problem = exact.PROBLEMS["levels"]
     x = problem.states[:30]
     for cycle in cycles(library):
         kernel = ACS(cycle)
@@ -71,11 +62,13 @@ def test_a_step_is_dmala_with_the_numbers_of_its_place_in_the_cycle(library):
 @pytest.mark.parametrize("name", ["bits", "ragged", "one-hot"])
 def test_the_first_step_is_its_matrix(name):
     """Proposals there and back under the same alpha and beta."""
-    problem = PROBLEMS[name]
-    matrix = metropolis_hastings(langevin(problem, ALPHA[0], BETA[0]), problem.log_pi)
-    assert invariance_error(matrix, problem.log_pi) < 1e-12
-    found, _ = step_from_every_state(problem, ACS(Cosine(STEP, LENGTH, BALANCE)), per_state(problem), seed=1)
-    assert misfit(found, matrix) > math.log(ERROR)
+    problem = exact.PROBLEMS[name]
+    matrix = exact.metropolis_hastings(exact.langevin(problem, ALPHA[0], BETA[0]), problem.log_pi)
+    assert exact.invariance_error(matrix, problem.log_pi) < 1e-12
+    found, _ = exact.step_from_every_state(
+        problem, ACS(Cosine(STEP, LENGTH, BALANCE)), exact.per_state(problem), seed=1
+    )
+    assert exact.misfit(found, matrix) > math.log(exact.ERROR)
 
 
 def test_a_table_may_have_a_column_for_each_chain(library):
@@ -92,7 +85,7 @@ def test_a_table_may_have_a_column_for_each_chain(library):
 
 def tune(target, x0, **settings):
     """The kernel that the warm-up of a short run finds."""
-    settings = {"seed": xps.Portable(1), "progress": False, "recorders": ()} | settings
+    settings = {"seed": xps.Portable(1), "recorders": ()} | settings
     return xps.sample(target, settings.pop("kernel", ACS()), x0, 1, **settings).kernel
 
 
@@ -130,7 +123,7 @@ def test_a_tuned_cycle_accepts_as_often_as_asked_for():
     for size, balance in ((sizes[0], balances[0]), (sizes[-1], 0.5)):
         rates = [
             xps.sample(
-                target, DMALA(factor * size, balance), draws, 10, seed=2, progress=False
+                target, DMALA(factor * size, balance), draws, 10, seed=2
             ).run_statistics.acceptance_probability.mean()
             for factor in (1.0, 1.6)
         ]
@@ -171,7 +164,7 @@ def test_groups_have_cycles_of_their_own_and_integers_stay():
     cycle = tune(both, x0, kernel=kernel, warmup=640).cycle
     assert cycle.step_sizes.shape == cycle.balances.shape == (20, 2, 1)
     assert cycle.step_sizes[0, 0, 0] > 3 * cycle.step_sizes[0, 1, 0]
-    assert xps.sample(both, ACS(cycle), x0, 10, seed=1, progress=False).draws.dtype == np.int64
+    assert xps.sample(both, ACS(cycle), x0, 10, seed=1).draws.dtype == np.int64
 
 
 def test_what_is_tuned_around_it():

@@ -49,6 +49,6 @@ def test_impossible_states_are_never_reached(name):
     x0 = np.zeros((200, 4), dtype=np.int64)
     target, kernel = Target(log_density, space=Binary()), LocallyBalanced(FUNCTIONS[name])
     with pytest.warns(DivergenceWarning) if name == "Max" else nullcontext():
-        run = sample(target, kernel, x0, 50, seed=1, progress=False)
+        run = sample(target, kernel, x0, 50, seed=1)
     assert run.draws.sum(-1).max() == 2
     assert bool(run.run_statistics.diverged.sum() > 0) is (name == "Max")

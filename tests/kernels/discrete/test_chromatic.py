@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from tests.kernels.discrete.discrete_support import (
-    PROBLEMS,
-    Problem,
-    assert_transitions,
-    invariance_error,
-    misfit,
-    per_state,
-    step_from_every_state,
-    sweep,
-)
+from tests.kernels.discrete import discrete_support as exact
 from tests.kernels.support import NumPy, walk
 from xpsample.core.errors import CapabilityError, HyperparameterError
 from xpsample.kernels import greedy_coloring
@@ -24,36 +15,39 @@ from xpsample.optimize.optimizers import SGD
 from xpsample.zoo.ising import internal_energy, ising_lattice, lattice_pairs
 
 CHAINS = {
-    "bits": (Problem(xps.Binary(), 5, chain=True), (0, 1, 0, 1, 0)),
-    "levels": (Problem(xps.Categorical((0, 1, 2)), 4, chain=True), (1, 0, 1, 0)),
-    "ragged": (Problem(xps.Categorical(((0, 1), (-1.0, 0.5, 2.0), (1,), (0, 1, 2, 3))), 4, chain=True), (0, 1, 0, 1)),
-    "one-hot": (Problem(xps.OneHot(3), 9, 3, chain=True), (0, 1, 0)),
-    "each in turn": (PROBLEMS["levels"], (3, 1, 0, 2)),
+    "bits": (exact.Problem(xps.Binary(), 5, chain=True), (0, 1, 0, 1, 0)),
+    "levels": (exact.Problem(xps.Categorical((0, 1, 2)), 4, chain=True), (1, 0, 1, 0)),
+    "ragged": (
+        exact.Problem(xps.Categorical(((0, 1), (-1.0, 0.5, 2.0), (1,), (0, 1, 2, 3))), 4, chain=True),
+        (0, 1, 0, 1),
+    ),
+    "one-hot": (exact.Problem(xps.OneHot(3), 9, 3, chain=True), (0, 1, 0)),
+    "each in turn": (exact.PROBLEMS["levels"], (3, 1, 0, 2)),
 }
 
 
 @pytest.mark.parametrize("chains", [200, pytest.param(None, marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize(("problem", "colors"), CHAINS.values(), ids=CHAINS)
 def test_a_step_is_its_matrix(problem, colors, chains):
-    matrix = sweep(problem, colors)
-    assert invariance_error(matrix, problem.log_pi) < 1e-12
-    assert_transitions(problem, xps.ChromaticGibbs(colors), matrix, chains)
+    matrix = exact.sweep(problem, colors)
+    assert exact.invariance_error(matrix, problem.log_pi) < 1e-12
+    exact.assert_transitions(problem, xps.ChromaticGibbs(colors), matrix, chains)
 
 
 @pytest.mark.slow
 def test_colors_that_are_not_proper_would_give_another_distribution(monkeypatch):
-    problem, colors = PROBLEMS["bits"], (0, 1, 0, 1)
-    matrix = sweep(problem, colors)
-    assert invariance_error(matrix, problem.log_pi) > 1e-3
+    problem, colors = exact.PROBLEMS["bits"], (0, 1, 0, 1)
+    matrix = exact.sweep(problem, colors)
+    assert exact.invariance_error(matrix, problem.log_pi) > 1e-3
     monkeypatch.setattr(module, "check_colors", lambda *args: None)
-    found, _ = step_from_every_state(problem, xps.ChromaticGibbs(colors), per_state(problem), seed=1)
-    assert misfit(found, matrix) > math.log(1e-9)
-    assert misfit(found, sweep(problem, range(4))) < -100
+    found, _ = exact.step_from_every_state(problem, xps.ChromaticGibbs(colors), exact.per_state(problem), seed=1)
+    assert exact.misfit(found, matrix) > math.log(1e-9)
+    assert exact.misfit(found, exact.sweep(problem, range(4))) < -100
 
 
 def run(log_density, x0, colors, space=None, **options):
     target = xps.Target(log_density, space=space or xps.Binary(), **options)
-    return xps.sample(target, xps.ChromaticGibbs(colors), x0, 2, seed=1, progress=False)
+    return xps.sample(target, xps.ChromaticGibbs(colors), x0, 2, seed=1)
 
 
 WEAK = np.zeros((4, 8))
@@ -79,7 +73,7 @@ def test_a_pair_that_depends_is_found_among_many():
     colors = greedy_coloring(lattice_pairs((20, 20)), 400)
     colors[7], joined = colors[8], {6, 7, 8, 27, 387}
     with pytest.raises(HyperparameterError, match="depends on others") as caught:
-        xps.sample(ising_lattice((20, 20), 1e-3), xps.ChromaticGibbs(colors), x0, 2, seed=1, progress=False)
+        xps.sample(ising_lattice((20, 20), 1e-3), xps.ChromaticGibbs(colors), x0, 2, seed=1)
     assert int(str(caught.value).split()[1]) in joined
 
 
@@ -95,7 +89,7 @@ def test_rounding_is_taken_for_no_dependence(dtype):
     assert run(log_density, x0, colors).draws.dtype == dtype
     lattice, many = ising_lattice((60, 60), 0.44), np.ones((2, 3600), dtype=dtype)
     colors = greedy_coloring(lattice_pairs((60, 60)), 3600)
-    xps.sample(lattice, xps.ChromaticGibbs(colors), many, 2, seed=1, progress=False)
+    xps.sample(lattice, xps.ChromaticGibbs(colors), many, 2, seed=1)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -123,10 +117,10 @@ def test_tempering_around_it():
     kernel, x0 = xps.ChromaticGibbs([0, 1, 0, 1]), np.ones((50, 4))
     lattice = ising_lattice((2, 2), 0.3, periodic=False)
     tempered = xps.ParallelTempering(xps.ChromaticGibbs([0, 1, 1, 0]), (1.0, 0.3))
-    draws = xps.sample(lattice, tempered, x0, 200, burn_in=20, seed=1, progress=False).draws
+    draws = xps.sample(lattice, tempered, x0, 200, burn_in=20, seed=1).draws
     assert abs(draws[..., 0] @ np.ones(50)).mean() < 40
     with pytest.raises(HyperparameterError, match="depends on others"):
-        xps.sample(lattice, xps.ParallelTempering(kernel, (1.0, 0.3)), x0, 2, seed=1, progress=False)
+        xps.sample(lattice, xps.ParallelTempering(kernel, (1.0, 0.3)), x0, 2, seed=1)
 
 
 def couplings(pairs, strength):
@@ -156,7 +150,7 @@ def test_on_a_path_between_densities(path, bridge, particles):
     x0 = states[rng.choice(16, (runs, particles), p=weights)]
     kernel = PATHS[path](xps.ChromaticGibbs([0, 1, 0, 1]))
     on = xps.Bridge(first, target) if bridge else target
-    trace = xps.sample(on, kernel, x0, 1, burn_in=4, seed=1, progress=False)
+    trace = xps.sample(on, kernel, x0, 1, burn_in=4, seed=1)
     if path == "AIS":
         means = np.mean(np.exp(trace.state.log_weight), axis=-1)
     else:
@@ -169,7 +163,7 @@ def test_as_many_particles_as_variables_keep_the_colors():
     """Resampling takes every axis as long as the particles for theirs, where it is the first."""
     x0, colors = xps.Spins().states(4)[[0, 3, 9, 6]], [0, 1, 2, 0]
     kernel = PATHS["SMC"](xps.ChromaticGibbs(colors))
-    state = xps.sample(couplings([(0, 1), (1, 2)], 2.0)[0], kernel, x0, 1, burn_in=4, seed=1, progress=False).state
+    state = xps.sample(couplings([(0, 1), (1, 2)], 2.0)[0], kernel, x0, 1, burn_in=4, seed=1).state
     assert state.resamplings == 5
     np.testing.assert_array_equal(state.base.colors, [colors] * 4)
 
@@ -181,7 +175,7 @@ def test_colors_hold_at_both_ends_of_a_path(path):
     kernel = PATHS[path](xps.ChromaticGibbs([0, 1, 0, 1]))
     for on in (bad, xps.Bridge(good, bad), xps.Bridge(bad, good)):
         with pytest.raises(HyperparameterError, match="depends on others of its color"):
-            xps.sample(on, kernel, x0, 1, burn_in=4, seed=1, progress=False)
+            xps.sample(on, kernel, x0, 1, burn_in=4, seed=1)
 
 
 def groups(n=6):

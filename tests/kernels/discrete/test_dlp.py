@@ -5,21 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.kernels.discrete.discrete_support import (
-    ERROR,
-    PROBLEMS,
-    TINY,
-    acceptance,
-    assert_transitions,
-    balance_error,
-    every_problem,
-    langevin,
-    metropolis_hastings,
-    misfit,
-    per_state,
-    stationary,
-    step_from_every_state,
-)
+from tests.kernels.discrete import discrete_support as exact
 from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import DMALA, DULA, GWG, sample
 from xpsample.core.errors import HyperparameterError
@@ -33,26 +19,28 @@ STEP = 0.8
 BROKEN_STEP = 2.0  # large enough that an uncorrected proposal is far off
 
 
-@every_problem
+@exact.every_problem
 def test_the_formula_without_it_is_not(problem):
     """DULA leaves another law invariant, and is off detailed balance."""
-    matrix = langevin(problem, STEP)
-    pi = stationary(problem.log_pi)
+    matrix = exact.langevin(problem, STEP)
+    pi = exact.stationary(problem.log_pi)
     assert 0.5 * np.sum(np.abs(pi @ matrix - pi)) > 1e-3  # total variation after one step from exact draws
-    assert balance_error(matrix, problem.log_pi) > 1e-5
+    assert exact.balance_error(matrix, problem.log_pi) > 1e-5
 
 
-@every_problem
+@exact.every_problem
 def test_dula_is_its_proposal(problem):
-    assert_transitions(problem, DULA(STEP), langevin(problem, STEP))
+    exact.assert_transitions(problem, DULA(STEP), exact.langevin(problem, STEP))
 
 
 def test_eq_29_of_srmc_is_half_the_step():
     """exp(-|y - x - eta s|^2 / (4 eta)) is the proposal at step size 2 eta."""
-    problem, eta = PROBLEMS["levels"], 0.4
+    problem, eta = exact.PROBLEMS["levels"], 0.4
     gap = problem.states[None] - problem.states[:, None] - eta * problem.score[:, None]
     weights = np.exp(-np.sum(gap**2, axis=-1) / (4 * eta))
-    np.testing.assert_allclose(langevin(problem, 2 * eta), weights / weights.sum(axis=1, keepdims=True), rtol=1e-10)
+    np.testing.assert_allclose(
+        exact.langevin(problem, 2 * eta), weights / weights.sum(axis=1, keepdims=True), rtol=1e-10
+    )
 
 
 def test_a_step_on_spins_is_four_times_one_on_bits():
@@ -70,11 +58,11 @@ def test_a_step_on_spins_is_four_times_one_on_bits():
 
 
 def test_a_chain_whose_score_is_lost_is_frozen():
-    problem = PROBLEMS["bits"]
+    problem = exact.PROBLEMS["bits"]
     target = Target(None, score=lambda x: np.where(np.sum(x, -1, keepdims=True) > 3, np.nan, 1 + 0 * x), space=Binary())
     x0 = np.zeros((100, 4), dtype=np.int64)
     with pytest.warns(Warning, match="diverge|froze"):
-        trace = sample(target, DULA(2.0), x0, 50, seed=1, progress=False)
+        trace = sample(target, DULA(2.0), x0, 50, seed=1)
     assert trace.run_statistics.diverged.max() > 10 and np.all(trace.draws.sum(-1) < 4)
     assert problem.dim == 4
 
@@ -155,20 +143,22 @@ class GradientAtX(Broken):
 
 
 def test_the_unspoilt_one_fits():
-    problem = PROBLEMS["levels"]
-    assert_transitions(problem, Broken(), metropolis_hastings(langevin(problem, BROKEN_STEP), problem.log_pi))
+    problem = exact.PROBLEMS["levels"]
+    exact.assert_transitions(
+        problem, Broken(), exact.metropolis_hastings(exact.langevin(problem, BROKEN_STEP), problem.log_pi)
+    )
 
 
 @pytest.mark.first_cases(3)
-@every_problem
+@exact.every_problem
 @pytest.mark.parametrize("kind", [NoCorrection, Swapped, GradientAtX])
 def test_a_broken_one_does_not(problem, kind):
     """By its frequencies, and by its acceptance probabilities; its proposals are right."""
-    proposal = langevin(problem, BROKEN_STEP)
-    found, _ = step_from_every_state(problem, kind(), per_state(problem), seed=1)
-    assert misfit(found, metropolis_hastings(proposal, problem.log_pi)) < 10 * math.log(ERROR)
-    found, info = step_from_every_state(problem, kind(), 100, TINY)
-    expected = acceptance(proposal, problem.log_pi)[np.arange(len(problem.states))[:, None], found]
+    proposal = exact.langevin(problem, BROKEN_STEP)
+    found, _ = exact.step_from_every_state(problem, kind(), exact.per_state(problem), seed=1)
+    assert exact.misfit(found, exact.metropolis_hastings(proposal, problem.log_pi)) < 10 * math.log(exact.ERROR)
+    found, info = exact.step_from_every_state(problem, kind(), 100, exact.TINY)
+    expected = exact.acceptance(proposal, problem.log_pi)[np.arange(len(problem.states))[:, None], found]
     assert np.max(np.abs(info.acceptance_probability - expected)) > 0.05
 
 

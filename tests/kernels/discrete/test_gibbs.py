@@ -6,34 +6,26 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from tests.kernels.discrete.discrete_support import (
-    PROBLEMS,
-    assert_transitions,
-    balance_error,
-    every_problem,
-    heat_bath,
-    invariance_error,
-    stationary,
-)
+from tests.kernels.discrete import discrete_support as exact
 from tests.kernels.support import NumPy, walk
 from xpsample import Gibbs, Sweep, sample
 from xpsample.spaces import Categorical
 from xpsample.targets import Target
 
 
-@every_problem
+@exact.every_problem
 def test_the_heat_bath_is_its_matrix(problem):
-    matrix = heat_bath(problem)
-    assert invariance_error(matrix, problem.log_pi) < 1e-12
-    assert balance_error(matrix, problem.log_pi) < 1e-12
-    assert_transitions(problem, Gibbs(), matrix)
+    matrix = exact.heat_bath(problem)
+    assert exact.invariance_error(matrix, problem.log_pi) < 1e-12
+    assert exact.balance_error(matrix, problem.log_pi) < 1e-12
+    exact.assert_transitions(problem, Gibbs(), matrix)
 
 
 @pytest.mark.parametrize("name", ["ragged", "one-hot"])
 def test_heat_bath_draws_conditional_laws_on_every_library(library, name):
     """With the variable fixed by its uniform and stratified ones for the value: to one in `chains`, exactly."""
-    problem, chains = PROBLEMS[name], 200
-    n, pi = problem.variables.shape[1], stationary(problem.log_pi)
+    problem, chains = exact.PROBLEMS[name], 200
+    n, pi = problem.variables.shape[1], exact.stationary(problem.log_pi)
     x = np.repeat(problem.states[:, None], chains, axis=1)
     bound = problem.target.prepare(library.array(x), Gibbs().requires)
     init = library.compiled(lambda x: Gibbs().init(bound, x))
@@ -75,5 +67,5 @@ def test_states_of_no_probability_are_avoided(kernel):
         return xp.where(xp.sum(x, axis=-1) > 3, -xp.inf, 0.0)
 
     x0 = np.zeros((100, 3), dtype=np.int64)
-    run = sample(Target(log_density, space=Categorical((0, 1, 2))), kernel, x0, 100, seed=1, progress=False)
+    run = sample(Target(log_density, space=Categorical((0, 1, 2))), kernel, x0, 100, seed=1)
     assert run.draws.sum(-1).max() == 3 and run.run_statistics.diverged.sum() == 0

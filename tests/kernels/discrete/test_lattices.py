@@ -27,7 +27,7 @@ def test_the_energy_of_a_lattice(kernel, betas, strength, draws, burn_in):
     truth = weights @ internal_energy(states, (4, 4)) / weights.sum()
     x0 = np.random.default_rng(0).choice([-1.0, 1.0], size=(400, 16))
     kernel = kernel if len(betas) == 1 else xps.ParallelTempering(kernel, betas)
-    trace = xps.sample(target, kernel, x0, draws, burn_in=burn_in, seed=1, progress=False)
+    trace = xps.sample(target, kernel, x0, draws, burn_in=burn_in, seed=1)
     means = internal_energy(trace.draws, (4, 4)).mean(axis=0)
     assert abs(means.mean() - truth) < 5 * means.std() / 20
 
@@ -45,7 +45,7 @@ def test_weights_of_an_annealed_run(wrap, kernel, target, dim, betas, library):
     """log Z from the mean of the weights; 5 standard errors: 6e-7."""
     exact = np.log(np.mean(np.exp(target.log_density(target.space.states(dim), target.data))))
     x0 = library.array(np.random.default_rng(0).choice([-1.0, 1.0], size=(2000, dim)))
-    trace = xps.sample(target, wrap(kernel, betas), x0, 1, seed=1, burn_in=len(betas) - 2, progress=False)
+    trace = xps.sample(target, wrap(kernel, betas), x0, 1, seed=1, burn_in=len(betas) - 2)
     state = trace.state
     found = xps.log_normalizer(state.log_weight) if hasattr(state, "log_weight") else xps.particle_log_normalizer(state)
     assert abs(found.value - exact) < 5 * found.standard_error

@@ -8,18 +8,7 @@ import pytest
 from array_api_compat import array_namespace
 
 import xpsample as xps
-from tests.kernels.discrete.discrete_support import (
-    ERROR,
-    PROBLEMS,
-    assert_transitions,
-    every_problem,
-    invariance_error,
-    misfit,
-    one_variable,
-    per_state,
-    step_from_every_state,
-    sweep,
-)
+from tests.kernels.discrete import discrete_support as exact
 from tests.kernels.support import NumPy, walk
 from xpsample.core.errors import DivergenceWarning, LogDensityError
 from xpsample.hiss.smoothed import Conditional, Logistic
@@ -32,23 +21,23 @@ KERNELS = [xps.Sweep(), xps.Sweep(heat_bath=True)]
 
 
 @pytest.mark.parametrize("heat_bath", [False, True])
-@every_problem
+@exact.every_problem
 def test_a_sweep_is_its_matrix(problem, heat_bath):
     n = problem.variables.shape[1]
-    matrix = reduce(np.matmul, [one_variable(problem, m, heat_bath) for m in range(n)])
-    assert invariance_error(matrix, problem.log_pi) < 1e-12
-    assert_transitions(problem, xps.Sweep(heat_bath), matrix)
+    matrix = reduce(np.matmul, [exact.one_variable(problem, m, heat_bath) for m in range(n)])
+    assert exact.invariance_error(matrix, problem.log_pi) < 1e-12
+    exact.assert_transitions(problem, xps.Sweep(heat_bath), matrix)
     if heat_bath:
-        np.testing.assert_allclose(matrix, sweep(problem, range(n)), atol=1e-12)
+        np.testing.assert_allclose(matrix, exact.sweep(problem, range(n)), atol=1e-12)
 
 
 def test_all_variables_at_once_would_give_another_distribution():
     """A sweep whose visits see the positions of before."""
-    problem, n = PROBLEMS["bits"], 4
-    matrix = reduce(np.matmul, [one_variable(problem, m) for m in range(n)])
-    found, _ = step_from_every_state(problem, xps.Sweep(True), per_state(problem), seed=1)
-    assert misfit(found, matrix) > math.log(ERROR)
-    assert misfit(found, sweep(problem, [0] * n)) < -100
+    problem, n = exact.PROBLEMS["bits"], 4
+    matrix = reduce(np.matmul, [exact.one_variable(problem, m) for m in range(n)])
+    found, _ = exact.step_from_every_state(problem, xps.Sweep(True), exact.per_state(problem), seed=1)
+    assert exact.misfit(found, matrix) > math.log(exact.ERROR)
+    assert exact.misfit(found, exact.sweep(problem, [0] * n)) < -100
 
 
 @pytest.mark.parametrize("heat_bath", [False, True])
@@ -91,7 +80,7 @@ STATED = {
     "lattice": (ising_lattice((2, 3), 0.4, np.arange(6.0) / 6), 6),
     "levels": (potts((2, 2), 3, 0.5, [0.1, 0.4, -0.2], one_hot=False), 4),
     "one-hot": (potts((2, 2), 3, 0.5, [0.1, 0.4, -0.2]), 12),
-    "of densities": (PROBLEMS["ragged"].target, 4),
+    "of densities": (exact.PROBLEMS["ragged"].target, 4),
 }
 
 
@@ -124,7 +113,7 @@ def test_differences_that_are_not_those_of_the_density_are_refused(library):
 
     def run(differences_at):
         target = xps.Target(log_density, differences_at=differences_at, space=xps.Spins())
-        xps.sample(target, xps.Sweep(), library.array(np.ones((2, 3))), 2, seed=1, progress=False)
+        xps.sample(target, xps.Sweep(), library.array(np.ones((2, 3))), 2, seed=1)
 
     run(lambda x, i: (-0.6 * x[..., i])[..., None])
     for wrong in range(3):
@@ -144,7 +133,7 @@ def test_a_value_without_a_finite_density_is_never_taken_and_counts(bad):
     x0 = np.zeros((50, 2))
     for kernel in KERNELS:
         with pytest.warns(DivergenceWarning):
-            run = xps.sample(target, kernel, x0, 20, seed=1, progress=False)
+            run = xps.sample(target, kernel, x0, 20, seed=1)
         assert np.unique(run.draws[..., 1]).tolist() == [0, 1] and np.unique(run.draws[..., 0]).tolist() == [0, 1, 2]
         assert np.all(run.run_statistics.diverged > 0)
 
@@ -152,6 +141,6 @@ def test_a_value_without_a_finite_density_is_never_taken_and_counts(bad):
 @pytest.mark.parametrize("dtype", ["int32", None])
 def test_positions_that_are_given_stay_as_they_are_and_integers_stay_integers(library, dtype):
     x0 = library.array(np.ones((4, 6)), dtype)
-    trace = xps.sample(STATED["lattice"][0], xps.Sweep(), x0, 5, seed=1, progress=False)
+    trace = xps.sample(STATED["lattice"][0], xps.Sweep(), x0, 5, seed=1)
     assert np.all(library.host(x0) == 1.0) and trace.draws.dtype == x0.dtype
     assert len(np.unique(library.host(trace.draws).reshape(5, -1), axis=0)) > 1

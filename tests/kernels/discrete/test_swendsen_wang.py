@@ -181,7 +181,7 @@ def test_a_long_path_is_one_cluster():
     order = np.random.default_rng(0).permutation(2000)
     target = ising_couplings(50.0, 0.0, np.stack([order[:-1], order[1:]], axis=-1))
     x0 = np.ones((20, 2000))
-    draws = xps.sample(target, xps.SwendsenWang(), x0, 2, seed=1, progress=False, recorders=[xps.Draws()]).draws
+    draws = xps.sample(target, xps.SwendsenWang(), x0, 2, seed=1, recorders=[xps.Draws()]).draws
     assert np.all(draws == draws[..., :1]) and set(draws[0, :, 0]) == {-1.0, 1.0}
 
 
@@ -191,7 +191,7 @@ def test_a_power_of_the_density_is_sampled(beta):
     p = np.exp(beta * (model.log_pi - model.log_pi.max()))
     rng = np.random.default_rng(0)
     x0 = model.states[rng.choice(len(p), 20_000, p=p / p.sum())]
-    draws = xps.sample(xps.Tempered(model.target, beta), xps.SwendsenWang(), x0, 2, seed=1, progress=False).draws
+    draws = xps.sample(xps.Tempered(model.target, beta), xps.SwendsenWang(), x0, 2, seed=1).draws
     assert misfit(model.index(draws[-1])[None], p[None] / p.sum()) > math.log(ERROR)
 
 
@@ -229,12 +229,12 @@ TWICE = "each bond twice"
 def test_targets_without_the_right_bonds_are_refused(target, error, message):
     kernel = xps.AIS(xps.SwendsenWang(), (0.0, 0.3, 0.6, 1.0)) if target is PATH else xps.SwendsenWang()
     with pytest.raises(error, match=message):
-        xps.sample(target, kernel, X0, 2, seed=1, progress=False)
+        xps.sample(target, kernel, X0, 2, seed=1)
 
 
 def test_right_bonds_are_taken_and_needed():
     kernel = xps.SwendsenWang()
-    xps.sample(stating(_one_bond(0.8)), kernel, X0, 2, seed=1, progress=False)
+    xps.sample(stating(_one_bond(0.8)), kernel, X0, 2, seed=1)
     with pytest.raises(HyperparameterError, match="knows the bonds of its target inside sample"):
         kernel.noise(X0)
     assert Trait.INVARIANT in kernel.traits

@@ -130,7 +130,7 @@ def test_the_posterior_of_a_ranking_and_its_scale(library, kernel):
     """Against enumeration: within 5 standard errors from independent chains, 24 + 1 values, error below 1e-4."""
     model = mallows()
     x0 = model.start(like=library.array(np.zeros(0)), chains=100, seed=0)
-    trace = sample(model, Blocks({"ranking": kernel, "scale": RWM(0.8)}), x0, 600, seed=1, burn_in=100, progress=False)
+    trace = sample(model, Blocks({"ranking": kernel, "scale": RWM(0.8)}), x0, 600, seed=1, burn_in=100)
     ranking, scale = library.host(trace["ranking"]), library.host(trace["scale"])
     assert ranking.shape == (600, 100, 4) and np.all(np.sort(ranking, axis=-1) == np.arange(4))
     probabilities, mean = exact()
@@ -143,9 +143,9 @@ def test_the_posterior_of_a_ranking_and_its_scale(library, kernel):
 def test_a_ranking_is_saved_and_loaded(tmp_path):
     model, kernel = mallows(), Blocks({"ranking": Swap(), "scale": RWM(0.8)})
     x0 = model.start(like=np.zeros(0), chains=4, seed=0)
-    whole = sample(model, kernel, x0, 30, seed=1, progress=False)
+    whole = sample(model, kernel, x0, 30, seed=1)
     for steps in (20, 30):
-        resumed = sample(model, kernel, x0, steps, seed=1, checkpoint=tmp_path / "run", progress=False)
+        resumed = sample(model, kernel, x0, steps, seed=1, checkpoint=tmp_path / "run")
     np.testing.assert_array_equal(resumed["ranking"], whole["ranking"])
     resumed.save(tmp_path / "trace.npz")
     np.testing.assert_array_equal(load(tmp_path / "trace.npz")["ranking"], whole["ranking"])
