@@ -7,11 +7,8 @@ import pytest
 from scipy import stats
 
 from tests.kernels.discrete.test_dlp import GradientAtX, NoCorrection, Swapped
-from xpsample import SRMC
 from xpsample.conformance import Distribution, Enumerated, Pushforward, invariance, reference, scenarios
 from xpsample.conformance.distributions import ERROR_PROBABILITY, Shifted, chi_square_tail, gaussian_distribution
-from xpsample.kernels import Kernel
-from xpsample.srmc import Frozen
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 STATES = np.asarray([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
@@ -67,41 +64,3 @@ def test_rare_states_are_pooled():
 def test_a_wrong_discrete_kernel_is_caught(name, kind):
     result = invariance(replace(SCENARIOS[name], kernel=lambda asarray: kind()), reference())
     assert not result.passed and result.z > 2 * result.limit
-
-
-def test_the_unadjusted_one_is_not_exact():
-    result = invariance(replace(SCENARIOS["dula"], stationary=SCENARIOS["dmala"].stationary), reference())
-    assert not result.passed and result.z > 2 * result.limit
-
-
-class WrongSign(Kernel):
-    """A frozen SRMC kernel that attracts."""
-
-    kernel: SRMC
-
-    @property
-    def requires(self):
-        return self.kernel.requires
-
-    def init(self, target, x):
-        return replace(self.kernel, theta=-self.kernel.theta).init(target, x)
-
-    def noise(self, x):
-        return self.kernel.noise(x)
-
-    def step(self, target, state, noise):
-        return self.kernel.step(target, state, noise)
-
-
-@pytest.mark.first_cases(1)
-@pytest.mark.parametrize("name", ["sr-gwg", "sr-gwg-ratio", "sr-balanced-untilted", "sr-gibbs"])
-def test_a_tilt_of_the_wrong_sign_is_caught(name):
-    scenario = SCENARIOS[name]
-
-    def frozen(asarray, generator, chains):
-        kernel, stationary = scenario.frozen(asarray, generator, chains)
-        assert isinstance(kernel.schedule, Frozen)
-        return WrongSign(kernel), stationary
-
-    result = invariance(replace(scenario, frozen=frozen), reference())
-    assert not result.passed and result.z > 1.5 * result.limit

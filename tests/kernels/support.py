@@ -1,7 +1,5 @@
 """What the tests of kernels share: targets with closed forms, and a walk under given noise."""
 
-import math
-
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
@@ -101,6 +99,10 @@ def score(x):
     return -(x @ PRECISION)
 
 
+BOUND = 5.0
+"""Standard errors that a mean may be off: error probability 6e-7 a comparison, seeds fixed."""
+
+
 def leapfrog(x, p, h, steps, mass):
     for _ in range(steps):
         p = p + h / 2 * score(x)
@@ -119,17 +121,3 @@ def assert_metropolis(library, info, after, x, y, log_ratio, noise):
     accepted = noise["accept"][0] < probability
     assert 0 < accepted.sum() < len(x)
     np.testing.assert_allclose(after, np.where(accepted[:, None], y, x), rtol=1e-10, atol=1e-12)
-
-
-CHAINS = 40_000
-BOUND = 5.0
-"""Standard errors that a mean of `CHAINS` chains may be off: error probability 6e-7 a comparison, seeds fixed."""
-
-
-def assert_variance(x, variance):
-    """Mean 0 and the given variance in the one coordinate of independent Gaussian chains."""
-    assert abs(np.mean(x)) < BOUND * math.sqrt(variance / CHAINS)
-    assert abs(np.mean(x * x) - variance) < BOUND * variance * math.sqrt(2 / CHAINS)
-
-
-NARROW = Target(lambda x: -0.5 * np.sum(x * x, axis=-1) / 0.5, score=lambda x: -x / 0.5, hvp=lambda x, v: -v / 0.5)

@@ -78,39 +78,6 @@ def test_each_block_is_tuned():
     assert {"MALA.step_size", "MALA[1].step_size"} <= set(trace.warmup)
 
 
-@pytest.mark.slow
-def test_a_mixture_beside_its_marginal_form():
-    """Assignments drawn, or summed out: the same posterior of the components' means."""
-    rng = np.random.default_rng(3)
-    y = np.concatenate([rng.normal(-1.5, 1.0, 12), rng.normal(1.5, 1.0, 8)])
-
-    def joint(p, y):
-        xp = array_namespace(p.mu)
-        mean = p.z * p.mu[..., 1:] + (1 - p.z) * p.mu[..., :1]
-        return -0.5 * xp.sum((p.mu / 3) ** 2, axis=-1) - 0.5 * xp.sum((y - mean) ** 2, axis=-1)
-
-    def marginal(p, y):
-        xp = array_namespace(p.mu)
-        each = xp.exp(-0.5 * (y - p.mu[..., :1]) ** 2) + xp.exp(-0.5 * (y - p.mu[..., 1:]) ** 2)
-        return -0.5 * xp.sum((p.mu / 3) ** 2, axis=-1) + xp.sum(xp.log(each), axis=-1)
-
-    means = []
-    space, difference = xps.Ordered(2), xps.FiniteDifference()
-    for model, kernel in (
-        (
-            xps.Model(joint, data=y, mu=space, z=xps.Binary(20), gradient=difference),
-            xps.Blocks({"z": xps.LocallyBalanced(), "mu": xps.RWM(0.4)}),
-        ),
-        (xps.Model(marginal, data=y, mu=space, gradient=difference), xps.RWM(0.4)),
-    ):
-        x0 = model.start(np.zeros(0), chains=100, seed=1)
-        trace = xps.sample(model, kernel, x0, 400, seed=2, burn_in=200)
-        means.append(trace["mu"].mean(0))
-    error = sqrt(sum(float(np.max(m.var(0))) / len(m) for m in means))
-    assert np.max(np.abs(means[0].mean(0) - means[1].mean(0))) < 4.5 * error
-    assert error < 0.1
-
-
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_divergences_of_every_block_are_counted(first):
     """Only a proposal for `a` leads to where the density is nan; its block may be the first or the last."""

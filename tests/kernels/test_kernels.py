@@ -7,17 +7,13 @@ import numpy as np
 import pytest
 from array_api_compat import device
 
-import xpsample as xps
 from tests.kernels.support import (
     ADJUSTED,
-    CHAINS,
     COVARIANCE,
     GAUSSIAN,
     KERNELS,
-    NARROW,
     QUARTIC,
     NumPy,
-    assert_variance,
     every_base,
     every_kernel,
     noise_of,
@@ -155,9 +151,3 @@ def test_a_vector_is_a_diagonal_matrix(library, make):
 
 
 # ---- stationary distributions ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kernel", ADJUSTED.values(), ids=ADJUSTED)
-def test_a_wide_start_is_forgotten(kernel):
-    x0 = 1.2 * np.random.default_rng(4).normal(size=(CHAINS, 1))
-    assert_variance(xps.sample(NARROW, kernel, x0, 1, burn_in=149, seed=5).draws[-1], 0.5)

@@ -1,12 +1,118 @@
-"""Slice sampling along random directions."""
+"""Slice sampling on ellipses and along random directions, and the shrinkage that both share."""
+
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import xpsample as xps
 from tests.kernels.support import COVARIANCE, density, noise_of, start, walk
-from tests.kernels.test_elliptical import result
+from xpsample.conformance import invariance, reference, scenarios
+from xpsample.core.errors import DivergenceWarning
+from xpsample.kernels import elliptical, shrinking
 from xpsample.kernels import slice as module
+
+SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
+BOTH = ["elliptical", "slice"]
+
+
+def result(name, kernel=None, **settings):
+    scenario = SCENARIOS[name]
+    return invariance(
+        scenario if kernel is None else replace(scenario, kernel=lambda a: kernel), reference(), **settings
+    )
+
+
+def test_elliptical_by_hand(library):
+    x, mean = start(30), np.asarray([0.5, 0.0, -0.5])
+    kernel = xps.EllipticalSlice(library.array(mean), library.array(COVARIANCE))
+    noise = noise_of(kernel, x, 1)
+    positions, infos, _ = walk(library, kernel, x, noise)
+    root, inverse, u = np.linalg.cholesky(COVARIANCE), np.linalg.inv(COVARIANCE), {k: v[0] for k, v in noise.items()}
+
+    def log_likelihood(z):
+        return density(z) + 0.5 * (z - mean) @ inverse @ (z - mean)
+
+    tried = []
+    for k in range(30):
+        nu = root @ u["ellipse"][k]
+        level = log_likelihood(x[k]) + np.log(u["level"][k])
+        theta = 2 * np.pi * u["angle"][k]
+        low, high = theta - 2 * np.pi, theta
+        for n in range(64):
+            y = (x[k] - mean) * np.cos(theta) + nu * np.sin(theta) + mean
+            if log_likelihood(y) > level:
+                break
+            low, high = (theta, high) if theta < 0 else (low, theta)
+            theta = low + u["shrink"][k, n] * (high - low)
+        tried.append(n + 1)
+        np.testing.assert_allclose(positions[0, k], y, rtol=1e-7, atol=1e-9)
+    assert library.host(infos[0].evaluations.log_density).tolist() == tried
+    assert min(tried) == 1 and max(tried) > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("tries", [1, 2, 5])
+def test_to_stay_after_so_many_tries_is_exact(monkeypatch, name, tries):
+    monkeypatch.setattr(shrinking, "MOST_TRIES", tries)
+    assert result(name, chains=50_000).passed
+
+
+def taking_the_last(target, current, curve, level, bracket, tries):
+    """Moves to the second try, whatever it is."""
+
+    def generous(t):
+        point, gain = curve(t)
+        return point, np.where(t == bracket[0], gain, np.inf)
+
+    return shrinking.shrink(target, current, generous, level, bracket, tries)
+
+
+def a_level_for_each_try(target, current, curve, level, bracket, tries):
+    """Compares each position with a level of its own."""
+
+    def wavering(t):
+        point, gain = curve(t)
+        return point, gain + 3 * np.sin(1e6 * t)
+
+    return shrinking.shrink(target, current, wavering, level, bracket, tries)
+
+
+def a_prior_that_counts_twice(target, current, curve, level, bracket, tries):
+    def of_posterior(t):
+        point, _ = curve(t)
+        return point, point.log_density - current.log_density
+
+    return shrinking.shrink(target, current, of_posterior, level, bracket, tries)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [taking_the_last, a_level_for_each_try, a_prior_that_counts_twice])
+def test_a_wrong_shrinkage_is_caught(monkeypatch, wrong):
+    monkeypatch.setattr(elliptical, "shrink", wrong)
+    assert not result("elliptical", chains=50_000).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [xps.EllipticalSlice(), xps.Slice(1.0)], ids=BOTH)
+def test_hard_bounds_and_what_is_no_number(kernel):
+    x0 = np.random.default_rng(0).uniform(0.1, 1, (50, 2))
+    bounded = xps.Target(lambda x: np.where(np.all(x > 0, axis=-1), -np.sum(x, axis=-1), -np.inf), constrained=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergenceWarning)  # many places are beyond the bound
+        trace = xps.sample(bounded, kernel, x0, 500, seed=1)
+    assert trace.draws.min() > 0 and abs(trace.draws[50:].mean() - 1) < 0.05
+    assert trace.run_statistics.diverged.sum() == 0
+    with np.errstate(invalid="ignore"):
+        broken = xps.Target(lambda x: np.sum(np.log(x) - x, axis=-1))
+        with pytest.warns(DivergenceWarning):
+            trace = xps.sample(broken, kernel, x0, 500, seed=1)
+    assert (
+        trace.draws.min() > 0 and abs(trace.draws[50:].mean() - 2) < 0.1 and trace.run_statistics.diverged.sum() > 100
+    )
+
 
 NORMAL = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1))
 
@@ -81,11 +187,3 @@ def test_width_and_covariance_are_tuned():
     assert np.all(np.abs(np.log(trace.kernel.covariance / np.arange(1, 6) ** 4)) < 1.5)
     assert abs(trace.run_statistics.acceptance_probability.mean() - 0.6) < 0.1
     assert trace.run_statistics.evaluations["log_density"] < 6
-
-
-@pytest.mark.slow
-def test_a_width_that_does_not_fit_costs_and_does_no_harm():
-    for width, most in ((0.05, 70), (1e4, 40)):
-        trace = xps.sample(NORMAL, xps.Slice(width), start(50), 100, seed=1)
-        assert abs(trace.draws[50:].var() - 1) < 0.15 and trace.run_statistics.evaluations["log_density"] < most
-        assert np.all(trace.run_statistics.moved == 1)

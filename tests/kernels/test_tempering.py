@@ -134,34 +134,6 @@ def exact_draws(precision=lambda beta: beta):
     return ExactDraws()
 
 
-def trips_and_prediction(steps=2000, chains=20, rungs=10):
-    """Round trips of a ladder of exact draws, and how many the non-reversible scheme makes (Syed et al. 2021)."""
-    kernel = ParallelTempering(exact_draws(), geometric_ladder(rungs, 0.01))
-    target = Target(lambda x: -0.5 * np.sum(x * x, axis=-1))
-    trace = sample(target, kernel, np.zeros((chains, 5)), steps, seed=4, recorders=())
-    rejected = 1 - np.mean(trace.state.swap_rates, axis=1)
-    return np.mean(trace.state.round_trips), steps / (2 + 2 * np.sum(rejected / (1 - rejected)))
-
-
-def test_round_trips_are_those_of_the_non_reversible_scheme():
-    """About 3,000 in all, with a standard error below 2 %; the first trips are still under way at the end."""
-    trips, predicted = trips_and_prediction()
-    assert abs(trips / predicted - 1) < 0.1
-
-
-def test_swaps_in_no_order_make_fewer_round_trips(monkeypatch):
-    """The wrong twin: even or odd pairs by chance, which makes the scheme reversible."""
-    right, rng = ParallelTempering._turns, np.random.default_rng(5)
-
-    def turns(self, xp, n, like):
-        _, turns = right(self, xp, n, like)
-        return (np.arange(like.shape[0]) % 2 == rng.integers(2))[:, None] & np.full(like.shape, True), turns
-
-    monkeypatch.setattr(ParallelTempering, "_turns", turns)
-    trips, predicted = trips_and_prediction()
-    assert trips / predicted < 0.7
-
-
 def walled(x):
     """The Gaussian without a density, and with a log density of nan, right of 1."""
     return np.where(x[..., 0] > 1.0, np.nan, -0.5 * np.sum(x * x, axis=-1))
@@ -302,12 +274,9 @@ def test_integer_positions():
     np.testing.assert_array_equal(trace.draws, floating.draws)
 
 
-def test_a_ladder_is_kept_as_floats():
+def test_ladders_are_numbers():
     betas = ParallelTempering(GWG(), np.asarray([1, 0], dtype=np.int64)).betas
     assert betas == (1.0, 0.0) and all(type(beta) is float for beta in betas)
-
-
-def test_geometric_ladder():
     np.testing.assert_allclose(geometric_ladder(5, 1e-4), [1, 0.1, 0.01, 0.001, 0.0001])
 
 

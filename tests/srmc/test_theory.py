@@ -508,18 +508,6 @@ def test_first_steps_that_double_precision_does_not_hold_are_refused():
 
 
 @pytest.mark.slow
-def test_the_average_after_n_steps_is_measured_where_the_history_is_slow():
-    # 27 entries of 2,000 chains each, 4.5 standard errors (2e-4).
-    schedule = PowerLaw(0.9, scale=0.5, offset=10.0)
-    base, linear = BASES["autoregressive"]
-    measured = measure(base, schedule, STEPS, FEWER, seed=9).average
-    predicted = theory.average_covariance(linear, ALPHA[:, 0], schedule, STEPS)
-    assert np.abs(scores_of(measured, predicted)).max() < 4.5
-    limit = theory.average_covariance(linear, ALPHA[:, 0], schedule)
-    assert np.abs(scores_of(measured, limit)).max() > 10
-
-
-@pytest.mark.slow
 def test_the_average_is_not_equation_16_for_rho_below_1():
     eigenvalues, basis = np.linalg.eigh(PRECISION)
     schedule, steps = PowerLaw(0.7, offset=10.0), (STEPS, 10_000, 100_000)

@@ -113,16 +113,6 @@ def test_wrappers_whose_targets_have_other_dependences_are_refused(kernel):
             wrap(kernel)
 
 
-def test_tempering_around_it():
-    kernel, x0 = xps.ChromaticGibbs([0, 1, 0, 1]), np.ones((50, 4))
-    lattice = ising_lattice((2, 2), 0.3, periodic=False)
-    tempered = xps.ParallelTempering(xps.ChromaticGibbs([0, 1, 1, 0]), (1.0, 0.3))
-    draws = xps.sample(lattice, tempered, x0, 200, burn_in=20, seed=1).draws
-    assert abs(draws[..., 0] @ np.ones(50)).mean() < 40
-    with pytest.raises(HyperparameterError, match="depends on others"):
-        xps.sample(lattice, xps.ParallelTempering(kernel, (1.0, 0.3)), x0, 2, seed=1)
-
-
 def couplings(pairs, strength):
     """Spins that attract, whose log normalising constant is that of the states."""
     j, k = np.transpose(pairs)
@@ -176,30 +166,6 @@ def test_colors_hold_at_both_ends_of_a_path(path):
     for on in (bad, xps.Bridge(good, bad), xps.Bridge(bad, good)):
         with pytest.raises(HyperparameterError, match="depends on others of its color"):
             xps.sample(on, kernel, x0, 1, burn_in=4, seed=1)
-
-
-def groups(n=6):
-    """Which of two normals each of n values is from, and the distance of their means."""
-    y = np.linspace(-1.5, 2.5, n)
-
-    def log_density(p):
-        return -0.5 * np.sum((y - p.z * p.mu[..., None]) ** 2, axis=-1) - 0.5 * (p.mu - 1) ** 2
-
-    return xps.Model(log_density, z=xps.Binary(n), mu=xps.Real(), gradient=xps.FiniteDifference()), y
-
-
-@pytest.mark.slow
-def test_a_block_of_independent_variables_is_drawn_in_one_step():
-    model, y = groups()
-    kernel = xps.Blocks({"z": xps.ChromaticGibbs(np.zeros(6, dtype=int)), "mu": xps.RWM(1.5)})
-    trace = xps.sample(model, kernel, model.start(np.zeros(0), chains=400, seed=0), 60, burn_in=40, seed=1)
-    mu = np.linspace(-6, 8, 2001)  # the other way: z summed out, mu by quadrature
-    each = 1 / (1 + np.exp(0.5 * (y - mu[:, None]) ** 2 - 0.5 * y**2))
-    weights = np.exp(-0.5 * (mu - 1) ** 2 + np.sum(np.logaddexp(-0.5 * y**2, -0.5 * (y - mu[:, None]) ** 2), axis=1))
-    truth = weights @ each / weights.sum()
-    means = trace["z"].mean(axis=0)
-    assert np.all(np.abs(means.mean(axis=0) - truth) < 5 * means.std(axis=0) / 20)  # 6 of them: 4e-6
-    assert trace.run_statistics.evaluations["log_density"] > 6
 
 
 def test_greedy_colors_are_proper_and_few():

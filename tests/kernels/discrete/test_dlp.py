@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from tests.kernels.discrete import discrete_support as exact
-from tests.kernels.support import NumPy, noise_of, walk
 from xpsample import DMALA, DULA, GWG, sample
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import ChainState, Kernel, metropolis
 from xpsample.kernels.discrete.common import choose, choose_or_stay, log_probability_or_stay, space_of
 from xpsample.kernels.discrete.dlp import langevin_moves, langevin_noise
-from xpsample.spaces import Binary, Spins
+from xpsample.spaces import Binary
 from xpsample.targets import Target
 
 STEP = 0.8
@@ -41,20 +40,6 @@ def test_eq_29_of_srmc_is_half_the_step():
     np.testing.assert_allclose(
         exact.langevin(problem, 2 * eta), weights / weights.sum(axis=1, keepdims=True), rtol=1e-10
     )
-
-
-def test_a_step_on_spins_is_four_times_one_on_bits():
-    """x = 2 z - 1: the same chain."""
-    z = np.random.default_rng(0).integers(2, size=(50, 5)).astype(float)
-    w = np.random.default_rng(1).normal(size=5)
-    spins = Target(lambda x: np.sum(w * x, axis=-1), score=lambda x: w + 0 * x, space=Spins())
-    bits = Target(lambda z: np.sum(w * (2 * z - 1), axis=-1), score=lambda z: 2 * w + 0 * z, space=Binary())
-    kernel = DMALA(4 * 0.3)
-    noise = noise_of(kernel, z)
-    on_spins, _, _ = walk(NumPy, kernel, 2 * z - 1, noise, spins)
-    on_bits, _, _ = walk(NumPy, DMALA(0.3), z, noise, bits)
-    np.testing.assert_array_equal(on_spins, 2 * on_bits - 1)
-    assert 0 < np.mean(on_bits[0] != z) < 1
 
 
 def test_a_chain_whose_score_is_lost_is_frozen():

@@ -31,15 +31,6 @@ def test_a_sweep_is_its_matrix(problem, heat_bath):
         np.testing.assert_allclose(matrix, exact.sweep(problem, range(n)), atol=1e-12)
 
 
-def test_all_variables_at_once_would_give_another_distribution():
-    """A sweep whose visits see the positions of before."""
-    problem, n = exact.PROBLEMS["bits"], 4
-    matrix = reduce(np.matmul, [exact.one_variable(problem, m) for m in range(n)])
-    found, _ = exact.step_from_every_state(problem, xps.Sweep(True), exact.per_state(problem), seed=1)
-    assert exact.misfit(found, matrix) > math.log(exact.ERROR)
-    assert exact.misfit(found, exact.sweep(problem, [0] * n)) < -100
-
-
 @pytest.mark.parametrize("heat_bath", [False, True])
 @pytest.mark.parametrize("low", [-1, 0])
 def test_two_steps_by_hand(low, heat_bath, library):
