@@ -189,29 +189,6 @@ def test_mala_by_hand_on_every_library(library):
     np.testing.assert_array_equal(library.host(infos[0].evaluations.score), np.full(x.shape[:-1], 1 + 2 * 33))
 
 
-@pytest.mark.slow
-def test_how_large_a_step_may_be():
-    """Pure noise in 784 dimensions: ULA's variance is 1 / (1 - tau^2), and MALA's log ratio has the mean -2 tau^6 d.
-
-    Both of its moments then follow from E[r] = 1: normal with variance 4 tau^6 d, so that the acceptance is
-    2 Phi(-tau^3 sqrt(d)). Error probability 6e-7 each (`BOUND`), beside 0.01 for the normal approximation.
-    """
-    dim, chains, sigma = 784, 500, 0.2
-    noise = scored(smoothed_mixture([1.0], np.zeros((1, dim)), 1e-6, 1.0), LineIntegral(1))
-    x = sigma * np.random.default_rng(8).standard_normal((chains, dim))
-    settings = {"seed": 9}
-    for tau in (0.2, 0.3, 0.5):
-        trace = sample(noise, Annealed(MALA(2 * tau**2), (sigma,)), x, 1, **settings)
-        accepted = trace.run_statistics.acceptance_probability
-        assert abs(np.mean(accepted) - 2 * norm.cdf(-(tau**3) * math.sqrt(dim))) < 0.01 + BOUND * 0.5 / math.sqrt(
-            chains
-        )
-    tau = 0.7
-    x = sample(noise, Annealed(ULA(2 * tau**2), (sigma,), 30), x, 1, **settings).draws[0]
-    expected = sigma**2 / (1 - tau**2)
-    assert abs(np.mean(x * x) - expected) < BOUND * expected * math.sqrt(2 / x.size)
-
-
 def test_a_base_whose_chains_spend_unlike_numbers_of_evaluations(library):
     """On a library that compiles the loop as well."""
     xp = library.xp

@@ -9,7 +9,6 @@ from array_api_compat import array_namespace
 
 import xpsample as xps
 from xpsample.core.errors import DivergenceWarning, HyperparameterError
-from xpsample.experiments.hiss.one_hot_tours import tsp_one_hot
 from xpsample.particles.ais import log_normalizer
 from xpsample.particles.smc import particle_log_normalizer
 from xpsample.zoo.gaussian import gaussian
@@ -52,13 +51,6 @@ def test_not_a_number_is_a_divergence_in_any_case():
     with pytest.warns(DivergenceWarning):
         trace = xps.sample(target, xps.RWM(1.0), np.zeros((20, 1)), 20, seed=1)
     assert np.sum(trace.run_statistics.diverged) > 0
-
-
-def test_tours_that_miss_a_city_are_no_divergences():
-    cities = np.random.default_rng(0).random((5, 2))
-    x0 = np.broadcast_to(np.eye(5).ravel(), (10, 25)).copy()
-    trace = xps.sample(tsp_one_hot(cities, 0.5), xps.DMALA(1.0), x0, 50, seed=1)
-    assert np.sum(trace.run_statistics.diverged) == 0
 
 
 def starts(library, runs=()):

@@ -47,14 +47,6 @@ def test_it_finds_the_maximum_of_the_likelihood():
     np.testing.assert_allclose(np.exp(-found["s"]), v, rtol=0.03)
 
 
-def test_refreshing_what_does_not_mix_widens_the_particles_and_narrows_the_model():
-    """The bias of the replacement, which is why a block should mix in an update: 2 % of uniforms, five steps."""
-    kernel = PCD(RowBatches(DATA), SGD(0.1), 0.05, steps=5, blocks=4, refresh=0.02, low=-6.0, high=6.0)
-    x0 = np.random.default_rng(1).uniform(-6, 6, (4000, 2))
-    trace = sample(gaussian(), kernel, x0, 300, seed=2, recorders=())
-    assert np.all(np.exp(-trace.state.parameters["s"]) < 0.9 * np.var(DATA, axis=0))
-
-
 def noise_of(kernel, x, seed=3):
     return Portable(seed).block(backend_named("numpy"), kernel.noise(x), 0, 1, x)
 

@@ -18,7 +18,6 @@ from xpsample.particles.ais import AIS
 from xpsample.particles.pcd import PCD
 from xpsample.particles.smc import TemperedSMC, particle_log_normalizer
 from xpsample.particles.svgd import StochasticSVGD
-from xpsample.targets.start import pilot_starts
 from xpsample.zoo.gaussian import gaussian
 
 BRIDGE = xps.Bridge(WIDE, NARROW)
@@ -126,20 +125,6 @@ def test_the_pilot_does_not_see_the_particles():
     np.testing.assert_array_equal(found[0].preconditioner, found[1].preconditioner)
     assert found[0].step_size.shape == (3, 2, 1)
     assert found[0].preconditioner.shape == (3, 2, 1, 3)
-
-
-def test_a_discrete_space():
-    space = xps.Categorical((0, 1, 3))
-    target = xps.Target(lambda x: 2.0 * np.sum(x, axis=-1), score=lambda x: 2.0 + 0.0 * x, space=space)
-    x0 = np.random.default_rng(0).choice([0.0, 1.0, 3.0], size=(1000, 4))
-    result = xps.log_normalizer(anneal(AIS(xps.DMALA(), BETAS), x0, target).state.log_weight, 4 * math.log(3))
-    assert abs(result.value - 4 * math.log(1 + math.exp(2) + math.exp(6))) < 5 * result.standard_error
-    # The pilot starts anywhere, wherever the chains are: 2,000 values, 4.5 standard errors.
-    bound = target.prepare(x0, AIS(xps.DMALA(), BETAS).requires)
-    starts = pilot_starts(target, bound.space, np.full((5, 1, 4), 3.0), seed=1)
-    assert starts.shape == (5, 100, 4)
-    for value in (0.0, 1.0, 3.0):
-        assert abs(np.mean(starts == value) - 1 / 3) < 4.5 * math.sqrt(2 / 9 / 2000)
 
 
 def test_the_tuned_kernel_goes_on_and_serves_smc():

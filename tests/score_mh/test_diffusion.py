@@ -7,7 +7,6 @@ import pytest
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 from array_api_compat import numpy as numpy_xp
-from scipy.stats import chi2, norm
 
 from xpsample import sample, score_mh
 from xpsample.core.errors import LogDensityError
@@ -16,7 +15,6 @@ from xpsample.optimize.optimizers import Adam
 from xpsample.particles.annealed import Annealed
 from xpsample.score_mh.diffusion import NOISE, PREDICTED, at_level
 from xpsample.spaces import Real
-from xpsample.targets import LineIntegral
 from xpsample.targets.point import Capability
 from xpsample.zoo.mixture import smoothed_mixture
 
@@ -164,44 +162,6 @@ def test_schedules():
 
 
 # ---- chains ----------------------------------------------------------------------------------------------------------
-
-BINS, CHAINS = 20, 3000
-LIMIT = chi2.isf(1e-6, BINS - 1)
-"""Error probability 1e-6, seed fixed."""
-
-
-def misfit(schedule, network, base):
-    """Pearson's statistic of the first coordinate at the end of a ladder, and the weight of the first component."""
-    levels = schedule.levels[:-1:2] + schedule.levels[-1:]
-    target = score_mh.diffusion_target(network, schedule, space=Real(1, 1, 2), acceptance=LineIntegral(5))
-    x0 = levels[0] * np.random.default_rng(2).standard_normal((CHAINS, 1, 1, 2))
-    kernel = Annealed(base, levels, 6, units=np.hypot(SD, levels))
-    trace = sample(target, kernel, x0, 1, seed=3, burn_in=len(levels) - 1)
-    x = trace["x"][0, :, 0, 0, 0]
-    u = sum(w * norm.cdf(x, m, math.hypot(SD, levels[-1])) for w, m in zip(WEIGHTS, MEANS[:, 0], strict=True))
-    counts = np.histogram(u, BINS, (0.0, 1.0))[0]
-    return np.sum((counts - CHAINS / BINS) ** 2) / (CHAINS / BINS), np.mean(x < 0)
-
-
-@pytest.mark.first_cases(1)
-@pytest.mark.parametrize("name", ["coarse", "VE"])
-def test_the_annealed_chain_reaches_the_weights(name):
-    """Score-MALA, its acceptance by a line integral: there is no density."""
-    schedule = (
-        score_mh.variance_preserving(score_mh.linear_betas(40, 1e-3, 0.3)) if name == "coarse" else SCHEDULES[name]
-    )
-    statistic, share = misfit(schedule, Exact(schedule), MALA(0.6))
-    assert statistic < LIMIT
-    assert abs(share - 0.8) < 5 * math.sqrt(0.16 / CHAINS)  # error probability 6e-7
-
-
-@pytest.mark.first_cases(1)
-@pytest.mark.parametrize("twin", ["without a_t", "sigma^2 for sigma"])
-def test_a_wrong_twin_does_not(twin):
-    assert (
-        misfit(*TWINS[twin](score_mh.variance_preserving(score_mh.linear_betas(40, 1e-3, 0.3))), MALA(0.6))[0]
-        > 2 * LIMIT
-    )
 
 
 def test_on_compiled_libraries(differentiating):

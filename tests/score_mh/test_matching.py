@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
-from xpsample import Portable, score_mh
+from xpsample import score_mh
 from xpsample.core import tree
-from xpsample.core.registry import to_host
-from xpsample.optimize.optimizers import Adam
 from xpsample.score_mh.derivatives import value_and_gradient
 
 RNG = np.random.default_rng(0)
@@ -77,55 +75,6 @@ def test_the_minimum_of_the_exact_loss(library):
         slope = value_and_gradient(loss, tree.map(library.array, p), library.array(X))[1]
         largest = max(np.max(np.abs(library.host(leaf))) for leaf in tree.leaves(slope))
         assert (largest < 1e-12) if zero else (largest > 0.1)
-
-
-CENTRES, SPREAD = np.array([[1.2, 0.5], [-1.2, -0.3]]), 0.7
-
-
-def mixture_score(x, sigma=0.0):
-    """Of equal weights, with N(0, sigma^2) added."""
-    variance = SPREAD**2 + sigma**2
-    d = x[:, None, :] - CENTRES
-    w = np.exp(-0.5 * np.sum(d * d, axis=-1) / variance)
-    w = w / np.sum(w, axis=-1, keepdims=True)
-    return -np.sum(w[..., None] * d, axis=1) / variance
-
-
-def draws(rng, rows):
-    return CENTRES[rng.integers(2, size=rows)] + SPREAD * rng.standard_normal((rows, 2))
-
-
-@pytest.mark.slow
-@pytest.mark.first_cases(1)
-@pytest.mark.parametrize(
-    ("loss", "sigmas", "bound"),
-    [
-        (score_mh.ExactTrace(), (0.0,), 0.05),
-        (score_mh.Sliced(2), (0.0,), 0.05),
-        (score_mh.Denoising(0.3), (0.3,), 0.05),
-        (score_mh.AnnealedDenoising(score_mh.geometric_noise_levels(1.0, 0.3, 3)), (1.0, 0.3), 0.1),
-    ],
-    ids=["exact", "sliced", "denoising", "annealed"],
-)
-def test_a_network_learns_the_score_of_a_mixture(loss, sigmas, bound):
-    """The mean squared error on fresh draws beside the mean square of the score; 4,000 rows, 600 updates."""
-    torch = pytest.importorskip("torch")
-    rng, conditional = np.random.default_rng(5), isinstance(loss, score_mh.AnnealedDenoising)
-    start = score_mh.init_score_network(2, 32, seed=1, conditional=conditional)
-    data = torch.tensor(draws(rng, 4000))
-    found = score_mh.fit(
-        loss, start, data, epochs=12, steps_per_epoch=50, batch_size=400, seed=Portable(2), optimizer=Adam(1e-2)
-    )
-    parameters, fresh = tree.map(to_host, found.parameters), draws(rng, 4000)
-    for sigma in sigmas:
-        x = fresh + sigma * rng.standard_normal(fresh.shape)
-        s = (
-            score_mh.conditional_score_network(x, sigma, parameters)
-            if conditional
-            else score_mh.score_network(x, parameters)
-        )
-        true = mixture_score(x, sigma)
-        assert np.mean((s - true) ** 2) / np.mean(true**2) < bound
 
 
 def test_the_ladder():

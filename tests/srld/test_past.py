@@ -12,7 +12,6 @@ from xpsample.core.errors import DivergenceWarning, HyperparameterError
 from xpsample.core.hyperparameters import of_chains
 from xpsample.kernels.discrete.cycles import Table
 from xpsample.srld import SRLD, Balanced, Rolling, Thinned
-from xpsample.zoo.gaussian import gaussian
 
 PAST = np.random.default_rng(6).normal(size=(3, CHAINS, DIM))
 
@@ -90,30 +89,6 @@ def test_rows_are_no_chains_because_they_are_as_many():
     found = of_chains(ACS(table), 1, 3, slice(1, 3)).cycle
     assert found.step_sizes is table.step_sizes
     np.testing.assert_array_equal(found.balances, table.balances[:, 1:])
-
-
-def test_a_past_on_the_left_pushes_to_the_right():
-    """Fig. 1: 100 pairs of chains from exact draws with the same noise; the past is 20 samples on the left.
-
-    The chains of SRLD are to the right of Langevin's by more than 5 standard errors of the mean difference, and old and
-    new samples together have a mean nearer to the target's.
-    """
-    rng, chains, steps = np.random.default_rng(11), 100, 100
-    covariance = np.asarray([[1.0, 0.6], [0.6, 1.0]])
-    root = np.linalg.cholesky(covariance)
-    left = rng.standard_normal((4000, 2)) @ root.T
-    left = left[left[:, 0] < -1.0][:20]
-    alpha = np.asarray([[0.0], [10.0]])
-    x0 = np.broadcast_to(rng.standard_normal((chains, 2)) @ root.T, (2, chains, 2)).copy()
-    noise = np.broadcast_to(rng.standard_normal((steps, 1, chains, 2)), (steps, 2, chains, 2))
-    kernel = SRLD(ULA(0.05), alpha, Thinned(20, 100), past=left)
-    new = sample(gaussian(covariance), kernel, x0, steps, seed=Replay({"proposal": noise})).draws
-    plain, repelled = new[..., 0].mean(axis=0)
-    pushed = repelled - plain
-    assert pushed.mean() > 5 * pushed.std() / math.sqrt(chains)
-    assert pushed.mean() > 0.1
-    together = [(20 * left[:, 0].mean() + 20 * mean.mean()) / 40 for mean in (plain, repelled)]  # as many of both
-    assert abs(together[1]) < abs(together[0])
 
 
 def test_a_past_where_the_target_has_no_score_is_reported():

@@ -284,9 +284,3 @@ def assert_proposals(problem, kernel, proposal, log_pi=None):
 def assert_acceptance(problem, found, probability, proposal, log_pi, tolerance=1e-9):
     expected = acceptance(proposal, log_pi)[np.arange(len(problem.states))[:, None], found]
     np.testing.assert_allclose(probability, expected, rtol=tolerance, atol=tolerance)
-
-
-def assert_acceptance_on(library, problem, kernel, proposal):
-    """As `assert_proposals`, for a few chains on any library: where they go is left to the conformance suite."""
-    found, info = step_from_every_state(problem, kernel, 5, 1e-30, seed=3, library=library)
-    assert_acceptance(problem, found, library.host(info.acceptance_probability), proposal, problem.log_pi)

@@ -1,7 +1,8 @@
-"""The heat bath, balancing functions and choices by hand; states of no probability, and values without a density."""
+"""Single moves against their matrices; balancing functions and choices by hand; states and values without a density."""
 
 import math
 from contextlib import nullcontext
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from array_api_compat import array_namespace
 from tests.kernels.discrete import discrete_support as exact
 from tests.kernels.discrete.discrete_support import assert_proposals, every_problem, uniform
 from tests.kernels.support import NumPy, noise_of, walk
-from xpsample import GWG, Gibbs, LocallyBalanced, Sweep, sample
+from xpsample import DMALA, GWG, Gibbs, LocallyBalanced, SingleFlip, Sweep, sample
 from xpsample.core.errors import DivergenceWarning
 from xpsample.kernels import Barker, Max, SquareRoot
 from xpsample.kernels.discrete.common import choose, log_probability
@@ -24,29 +25,6 @@ def test_the_heat_bath_is_its_matrix(problem):
     assert exact.invariance_error(matrix, problem.log_pi) < 1e-12
     assert exact.balance_error(matrix, problem.log_pi) < 1e-12
     exact.assert_transitions(problem, Gibbs(), matrix)
-
-
-@pytest.mark.parametrize("name", ["ragged", "one-hot"])
-def test_heat_bath_draws_conditional_laws_on_every_library(library, name):
-    """With the variable fixed by its uniform and stratified ones for the value: to one in `chains`, exactly."""
-    problem, chains = exact.PROBLEMS[name], 200
-    n, pi = problem.variables.shape[1], exact.stationary(problem.log_pi)
-    x = np.repeat(problem.states[:, None], chains, axis=1)
-    bound = problem.target.prepare(library.array(x), Gibbs().requires)
-    init = library.compiled(lambda x: Gibbs().init(bound, x))
-    step = library.compiled(lambda state, noise: Gibbs().step(bound, state, noise))
-    value = np.broadcast_to((np.arange(chains) + 0.5) / chains, x.shape[:-1])
-    noise = {"variable": library.array(np.full(x.shape[:-1], (n - 0.5) / n)), "value": library.array(value.copy())}
-    new, info = step(init(library.array(x)), noise)
-    y = problem.index(library.host(new.point.x).reshape(-1, problem.dim)).reshape(x.shape[:-1])
-    frequencies = np.stack([np.bincount(row, minlength=len(pi)) for row in y]) / chains
-    others = problem.variables[:, : n - 1]
-    same = np.all(others[:, None] == others[None], axis=(2, 3))
-    expected = np.where(same, pi[None], 0.0)
-    np.testing.assert_allclose(frequencies, expected / expected.sum(axis=1, keepdims=True), atol=2 / chains)
-    np.testing.assert_array_equal(library.host(info.moved), y != np.arange(len(pi))[:, None])
-    log_density = library.host(new.point.log_density)
-    np.testing.assert_allclose(log_density, problem.log_pi[y], rtol=1e-10)  # the point is that of the new position
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -135,3 +113,46 @@ def test_choices_by_hand_however_far_their_weights_are_from_one(library):
     np.testing.assert_array_equal(library.host(found), expected)
     chosen = library.host(log_probability(library.xp, library.array(logits), found))
     np.testing.assert_allclose(chosen, log_p[np.arange(60), expected], rtol=1e-9, atol=1e-9)
+
+
+KERNELS = {
+    "single flip": (SingleFlip(), exact.uniform),
+    "GWG": (GWG(), exact.with_gradients),
+    "GWG, temperature 1": (GWG(1.0), lambda problem: exact.with_gradients(problem, 1.0)),
+    "Barker": (LocallyBalanced(Barker()), lambda problem: exact.balanced(problem, exact.G["Barker"])),
+    "SquareRoot": (LocallyBalanced(SquareRoot()), lambda problem: exact.balanced(problem, exact.G["SquareRoot"])),
+    "Max": (LocallyBalanced(Max()), lambda problem: exact.balanced(problem, exact.G["Max"])),
+    "DMALA": (DMALA(0.8), lambda problem: exact.langevin(problem, 0.8)),
+    "DMALA, balance 0.9": (DMALA(0.8, 0.9), lambda problem: exact.langevin(problem, 0.8, 0.9)),
+}
+"""Each with its proposals, written out for all pairs of states."""
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.first_cases(8)
+@exact.every_problem
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_is_its_matrix(problem, name):
+    kernel, proposal = KERNELS[name][0], KERNELS[name][1](problem)
+    matrix = exact.metropolis_hastings(proposal, problem.log_pi)
+    assert exact.invariance_error(matrix, problem.log_pi) < 1e-12
+    assert exact.balance_error(matrix, problem.log_pi) < 1e-12
+    exact.assert_proposals(problem, kernel, proposal)
+    exact.assert_transitions(problem, kernel, matrix)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "other", "problem"),
+    [
+        (Gibbs(), "single flip", "levels"),
+        (GWG(0.6), "GWG", "ragged"),
+        *((KERNELS[one][0], other, "levels") for one, other in permutations(exact.G, 2)),
+    ],
+)
+@pytest.mark.first_cases(2)
+def test_kernels_are_told_apart(kernel, other, problem):
+    problem = exact.PROBLEMS[problem]
+    found, _ = exact.step_from_every_state(problem, kernel, exact.per_state(problem), seed=1)
+    assert exact.misfit(found, exact.metropolis_hastings(KERNELS[other][1](problem), problem.log_pi)) < 2 * math.log(
+        exact.ERROR
+    )
