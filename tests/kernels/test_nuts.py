@@ -124,18 +124,6 @@ def test_a_divergence_ends_the_trajectory_and_is_counted():
     assert trace.run_statistics.evaluations["score"] == 1
 
 
-def test_a_wall_is_no_divergence_where_it_is_meant():
-    def log_density(x):
-        return np.where(x[..., 0] > 0, -x[..., 0], -math.inf)
-
-    x = np.random.default_rng(4).exponential(size=(20_000, 1))
-    target = xps.Target(log_density, score=lambda x: 0 * x - 1.0, constrained=True)
-    trace = xps.sample(target, NUTS(0.7), x, 3, seed=1)
-    assert trace.run_statistics.diverged.sum() == 0
-    counts = np.histogram(np.exp(-trace.draws[-1, :, 0]), bins=16, range=(0, 1))[0]
-    assert np.sum((counts - 1250) ** 2 / 1250) < 63.6
-
-
 def test_estimated_ratios_are_refused():
     """Every leaf's weight needs the density; a ratio of two points, or of a batch of rows, will not do."""
     for log_density in (None, QUARTIC.log_density):

@@ -114,9 +114,6 @@ def test_hard_bounds_and_what_is_no_number(kernel):
     )
 
 
-NORMAL = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1))
-
-
 def test_slice_by_hand(library):
     x = start(30)
     kernel = xps.Slice(0.4, library.array(COVARIANCE))

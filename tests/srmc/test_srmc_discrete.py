@@ -1,4 +1,4 @@
-"""SRMC on discrete spaces: transition matrices of Eqs. 26 to 28, the two scores' means, alpha = 0, and its CLT."""
+"""SRMC on discrete spaces: transition matrices of Eqs. 26 to 28, the two scores' means, and its CLT."""
 
 import math
 from itertools import product
@@ -9,7 +9,7 @@ import pytest
 from tests.kernels.discrete import discrete_support as exact
 from xpsample import Draws, Record, sample
 from xpsample.core.errors import CapabilityError
-from xpsample.kernels import ACS, DMALA, DULA, GWG, Barker, Cosine, Gibbs, LocallyBalanced, SingleFlip, SquareRoot
+from xpsample.kernels import ACS, DMALA, GWG, Barker, Cosine, Gibbs, LocallyBalanced, SingleFlip, SquareRoot
 from xpsample.spaces import Binary, Categorical
 from xpsample.srmc import SRMC, Estimator, Frozen, PowerLaw, theory
 from xpsample.targets import Capability, Exact, Ratio, Target, Untilted
@@ -18,15 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.Repellence
 """Some tilts are too strong on purpose."""
 
 ALPHA = 0.6
-BASES = {
-    "gwg": GWG(),
-    "dmala": DMALA(0.8),
-    "dula": DULA(0.8),
-    "balanced": LocallyBalanced(),
-    "single-flip": SingleFlip(),
-    "gibbs": Gibbs(),
-    "acs": ACS(Cosine(0.8, 5)),
-}
+BASES = {"gwg": GWG(), "balanced": LocallyBalanced(), "gibbs": Gibbs(), "acs": ACS(Cosine(0.8, 5))}
 
 
 def history(problem):
@@ -156,23 +148,6 @@ def test_ratio_needs_one_coordinate_for_each_variable():
     problem = exact.PROBLEMS["one-hot"]
     with pytest.raises(CapabilityError, match=r"each coordinate of OneHot.*Untilted"):
         sample(problem.target, SRMC(GWG(), 0.5, tilt=Ratio()), problem.states, 1, seed=1)
-
-
-# ---- alpha = 0 -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("base", "tilt"),
-    [(base, tilt) for base in BASES for tilt in (Exact(), Untilted(), Ratio()) if base != "dula" or tilt == Exact()],
-)
-def test_alpha_zero_is_the_base(base, tilt):
-    """Bit for bit, with integer positions too."""
-    problem = exact.PROBLEMS["levels"]
-    x0 = problem.states.astype(np.int64)
-    plain = sample(problem.target, BASES[base], x0, 30, seed=4)
-    wrapped = sample(problem.target, SRMC(BASES[base], 0.0, tilt=tilt), x0, 30, seed=4)
-    np.testing.assert_array_equal(wrapped.draws, plain.draws)
-    assert wrapped.draws.dtype == np.int64 and np.any(plain.draws[-1] != x0)
 
 
 FIELD = np.asarray([0.4, -0.3, 0.2])

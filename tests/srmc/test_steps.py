@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 
 import xpsample as xps
-from tests.kernels.support import (
-    PRECISION,
-    QUARTIC,
-    NumPy,
-    density,
-    every_base,
-    log_normal,
-    noise_of,
-    score,
-    start,
-    walk,
-)
+from tests.kernels.support import PRECISION, QUARTIC, NumPy, density, log_normal, noise_of, score, start, walk
 from xpsample.gradients import FiniteDifference
 from xpsample.kernels import HMC, MALA, RWM, ULA, UnderdampedLangevin
 from xpsample.kernels.kernel import Kernel, freeze, with_position
@@ -29,12 +18,6 @@ from xpsample.zoo.gaussian import gaussian
 pytestmark = pytest.mark.filterwarnings("ignore::xpsample.core.errors.RepellenceWarning")
 """Some tilts are too strong on purpose."""
 
-TILTS = {
-    "exact": Exact(),
-    "shift": Shift(),
-    "central": FiniteDifference(1e-3),
-    "forward": FiniteDifference(1e-3, "forward"),
-}
 TARGET = gaussian(np.linalg.inv(PRECISION))
 STEPS, ALPHA = 10, 0.8
 THETA = xps.Record("theta", lambda state: state.theta)
@@ -143,21 +126,6 @@ def test_the_complete_recipe_with_the_tilted_score():
 
 
 # ---- histories and tilts ---------------------------------------------------------------------------------------------
-
-
-@every_base
-@pytest.mark.parametrize("tilt", TILTS.values(), ids=TILTS)
-def test_no_repellence_is_the_base_kernel_bit_for_bit(library, base, tilt):
-    x = start(5)
-    noise = noise_of(base, x)
-    plain, plain_infos, _ = walk(library, base, x, noise, QUARTIC)
-    tilted, tilted_infos, state = walk(library, SRMC(base, alpha=0.0, tilt=tilt), x, noise, QUARTIC)
-    np.testing.assert_array_equal(tilted, plain)
-    for mine, theirs in zip(tilted_infos, plain_infos, strict=True):
-        np.testing.assert_array_equal(
-            library.host(mine.acceptance_probability), library.host(theirs.acceptance_probability)
-        )
-    assert np.all(library.host(state.theta) != 0)
 
 
 def test_a_frozen_history_samples_the_tilted_target(library):
