@@ -1,6 +1,6 @@
 """Verdicts on the papers' experiments, tried again by programs in plain NumPy that share no code with the library.
 
-That a larger lambda pulls the weights of two modes to one half (Score-MH) is tried so in `test_regularization.py`.
+That a larger lambda pulls the weights of two modes to one half (Score-MH) is tried so in `score_mh/test_claims.py`.
 """
 
 import itertools
