@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -56,23 +55,21 @@ def run(f, **settings):
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [xps.Ensemble(), xps.RWM(1.0), xps.Slice(1.0)], ids=["Ensemble", "RWM", "Slice"])
 def test_workers_change_nothing(pool, kernel):
-    runs = (xps.Target(xps.batched(normal, executor=executor)) for executor in (pool, None))
-    first, second = (xps.sample(target, kernel, X0, 20, seed=1).draws for target in runs)
-    assert np.array_equal(first, second)
+    """For functions of positions and of parameters by name."""
+
+    def draws(executor):
+        target = xps.Target(xps.batched(normal, executor=executor))
+        model = xps.Model(xps.batched(of_names, executor=executor), mu=xps.Real(2), tau=xps.Positive())
+        x0 = model.start(like=np.zeros(0), chains=8, seed=0)
+        return [xps.sample(*pair, 20, seed=1).draws for pair in ((target, kernel, X0), (model, kernel, x0))]
+
+    for parallel, alone in zip(draws(pool), draws(None), strict=True):
+        assert np.array_equal(parallel, alone)
 
 
 def test_results_are_in_order():
     with ThreadPoolExecutor(8) as threads:
         np.testing.assert_array_equal(xps.batched(waits, executor=threads)(X0), X0[:, 0])
-
-
-@pytest.mark.slow
-def test_parameters_by_name(pool):
-    model = xps.Model(xps.batched(of_names, executor=pool), mu=xps.Real(2), tau=xps.Positive())
-    x0 = model.start(like=np.zeros(0), chains=8, seed=0)
-    plain = xps.Model(xps.batched(of_names), mu=xps.Real(2), tau=xps.Positive())
-    draws = [xps.sample(m, xps.Ensemble(), x0, 20, seed=1).draws for m in (model, plain)]
-    assert np.array_equal(*draws)
 
 
 @pytest.mark.slow
@@ -84,16 +81,14 @@ def test_exceptions_that_mean_no_density(pool):
 
 def test_exceptions_at_some_start_positions_are_no_mistake():
     """As where a prior reaches further than a simulator; what fails everywhere is told."""
-    x0 = np.linspace(-1.0, 2.0, 8)[:, None]
+    x0, rejecting = np.linspace(-1.0, 2.0, 8)[:, None], xps.batched(positive, rejects=ValueError)
     prior = xps.Target(lambda x: -0.5 * np.sum((x - 1) ** 2, axis=-1))
-    bridge = xps.Bridge(prior, xps.Target(xps.batched(positive, rejects=ValueError), constrained=True))
-    assert np.isfinite(
-        xps.sample(bridge, xps.TemperedSMC(xps.RWM(0.5), [0, 1], moves=1), x0, 1, seed=1).state.weights.log_normalizer
-    )
-    with pytest.raises(LogDensityError, match=r"not finite at the start .* \(0,\): -inf"):
-        xps.sample(xps.Target(xps.batched(positive, rejects=ValueError)), xps.RWM(0.5), x0, 5, seed=1)
-    with pytest.raises(LogDensityError, match="a negative rate"):
-        xps.sample(xps.Target(xps.batched(positive, rejects=ValueError)), xps.RWM(0.5), -1 - x0**2, 5, seed=1)
+    bridge = xps.Bridge(prior, xps.Target(rejecting, constrained=True))
+    trace = xps.sample(bridge, xps.TemperedSMC(xps.RWM(0.5), [0, 1], moves=1), x0, 1, seed=1)
+    assert np.isfinite(trace.state.weights.log_normalizer)
+    for start, message in ((x0, r"not finite at the start .* \(0,\): -inf"), (-1 - x0**2, "a negative rate")):
+        with pytest.raises(LogDensityError, match=message):
+            xps.sample(xps.Target(rejecting), xps.RWM(0.5), start, 5, seed=1)
 
 
 @pytest.mark.slow
@@ -133,10 +128,7 @@ def test_any_executor_will_do_and_nothing_else():
 @pytest.mark.slow
 def test_compiled_runs_are_refused():
     jnp = pytest.importorskip("jax.numpy")
-    with (
-        ThreadPoolExecutor(2) as threads,
-        pytest.raises(CapabilityError, match="this run is compiled: pass NumPy or torch arrays"),
-    ):
+    with ThreadPoolExecutor(2) as threads, pytest.raises(CapabilityError, match="pass NumPy or torch arrays"):
         xps.sample(xps.Target(xps.batched(normal, executor=threads)), xps.RWM(1.0), jnp.asarray(X0), 5, seed=1)
 
 
@@ -151,31 +143,31 @@ def test_another_executor_goes_on_with_a_checkpoint(pool, tmp_path):
         assert np.array_equal(sampled(20, threads), run(normal).draws)
 
 
+SCRIPT = """
+import time
+from concurrent.futures import ProcessPoolExecutor
+import numpy as np
+import xpsample as xps
+
+def slow(x):
+    time.sleep(0.02)
+    return -0.5 * float(x @ x)
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2) as pool:
+        target, x0 = xps.Target(xps.batched(slow, executor=pool)), np.random.default_rng(0).normal(size=(8, 2))
+        print("begun", flush=True)
+        try:
+            xps.sample(target, xps.Ensemble(), x0, 10_000, seed=1, progress=False)
+        except xps.core.errors.Interrupted as stop:
+            print("kept", len(stop.trace.draws), flush=True)
+"""
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_a_run_and_keeps_its_draws(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent("""
-        import time
-        from concurrent.futures import ProcessPoolExecutor
-        import numpy as np
-        import xpsample as xps
-
-        def slow(x):
-            time.sleep(0.02)
-            return -0.5 * float(x @ x)
-
-        if __name__ == "__main__":
-            with ProcessPoolExecutor(2) as pool:
-                target = xps.Target(xps.batched(slow, executor=pool))
-                x0 = np.random.default_rng(0).normal(size=(8, 2))
-                print("begun", flush=True)
-                try:
-                    xps.sample(target, xps.Ensemble(), x0, 10_000, seed=1, progress=False)
-                except xps.core.errors.Interrupted as stop:
-                    print("kept", len(stop.trace.draws), flush=True)
-        """)
-    )
+    script.write_text(SCRIPT)
     process = subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

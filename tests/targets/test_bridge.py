@@ -26,19 +26,14 @@ ENDS = [(positive(True), FULL), (FULL, positive(True))]
 @pytest.mark.parametrize("ends", ENDS, ids=["initial", "target"])
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 def test_what_is_impossible_at_an_end_is_so_on_the_whole_bridge(ends, beta):
-    x = np.array([[0.5], [2.0]])
-    member = annealed(xps.Bridge(*ends).prepare(x, Capability.LOG_DENSITY | Capability.SCORE), beta)
-    at = np.array([[1.5], [-1.0]])
+    x, at = np.array([[0.5], [2.0]]), np.array([[1.5], [-1.0]])
+    bridge = xps.Bridge(*ends).prepare(x, Capability.LOG_DENSITY | Capability.SCORE)
+    member = annealed(bridge, beta)
     for found in (member.evaluate(at).log_density, member.log_density(at)):
         assert found[1] == -np.inf and np.isfinite(found[0])
-
-
-@pytest.mark.parametrize("ends", ENDS, ids=["initial", "target"])
-def test_a_bridge_is_constrained_where_an_end_is(ends):
-    x = np.array([[0.5]])
-    assert xps.Bridge(*ends).prepare(x, Capability.LOG_DENSITY).constrained
-    ends = tuple(positive(False) if end is not FULL else end for end in ends)
-    assert not xps.Bridge(*ends).prepare(x, Capability.LOG_DENSITY).constrained
+    assert bridge.constrained
+    free = xps.Bridge(*(positive(False) if end is not FULL else end for end in ends))
+    assert not free.prepare(x, Capability.LOG_DENSITY).constrained
 
 
 def test_a_call_on_the_bridge_costs_both_ends():

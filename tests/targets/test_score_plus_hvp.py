@@ -28,46 +28,40 @@ def regression():
     return logistic_regression(ROWS, np.arange(9) % 2, 1.5)
 
 
-def mixture():
-    return gaussian_mixture([0.3, 0.7], np.asarray([[0.0, 1.0], [1.5, -0.5]]), [0.6, 1.1])
-
-
+MODES = [0.3, 0.7], np.asarray([[0.0, 1.0], [1.5, -0.5]]), [0.6, 1.1]
 TARGETS = {
     "logistic regression": regression(),
     "gaussian": gaussian(np.asarray([[1.0, 0.4], [0.4, 0.7]]), np.asarray([0.3, -1.0])),
-    "mixture": mixture(),
-    "smoothed mixture": smoothed_mixture([0.3, 0.7], np.asarray([[0.0, 1.0], [1.5, -0.5]]), [0.6, 1.1], 0.4),
+    "mixture": gaussian_mixture(*MODES),
+    "smoothed mixture": smoothed_mixture(*MODES, 0.4),
     "affine": affine(regression(), np.asarray([0.2, -0.1]), np.asarray([[1.0, 0.5], [-0.3, 2.0]])),
 }
 
-# Each makes a bound target from another one and arrays of a library.
+
+def bridge(array):
+    return Bridge(gaussian_mixture(*MODES), regression()).prepare(array(X), NEEDS)
+
+
 MADE = {
     "tempered": lambda bound, array: Tempered(regression(), array(BETA)).prepare(array(X), NEEDS),
     "level": lambda bound, array: Level(bound, array(np.asarray(0.7))),
-    "bridge": lambda bound, array: Bridge(mixture(), regression()).prepare(array(X), NEEDS),
-    "annealed": lambda bound, array: annealed(Bridge(mixture(), regression()).prepare(array(X), NEEDS), array(BETA)),
+    "bridge": lambda bound, array: bridge(array),
+    "annealed": lambda bound, array: annealed(bridge(array), array(BETA)),
     "conditional": lambda bound, array: Conditional(bound, array(X + V), array(BETA), Logistic(), NEEDS),
 }
 
 
-def assert_sum(library, bound, rtol=1e-12):
+@pytest.mark.parametrize("name", [*TARGETS, *MADE])
+def test_the_librarys_targets_and_those_made_from_another(library, name):
+    if name in TARGETS:
+        assert TARGETS[name].score_plus_hvp is not None
+        bound = TARGETS[name].prepare(library.array(X), NEEDS)
+    else:
+        bound = MADE[name](regression().prepare(library.array(X), NEEDS), library.array)
     x, v = library.array(X), library.array(V)
-    found = library.host(bound.score_plus_hvp(x, v))
-    expected = library.host(bound.score(x)) + library.host(bound.hvp(x, v))
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_the_librarys_targets(library, name):
-    target = TARGETS[name]
-    assert target.score_plus_hvp is not None
-    assert_sum(library, target.prepare(library.array(X), NEEDS))
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_targets_made_from_another(library, name):
-    made = MADE[name](regression().prepare(library.array(X), NEEDS), library.array)
-    assert_sum(library, made)
+    found, apart = bound.score_plus_hvp(x, v), (bound.score(x), bound.hvp(x, v))
+    expected = library.host(apart[0]) + library.host(apart[1])
+    np.testing.assert_allclose(library.host(found), expected, rtol=1e-12, atol=1e-12)
 
 
 def quartic(x):
@@ -86,29 +80,25 @@ def test_by_automatic_differentiation(differentiating, own_score):
 
 
 def test_borrowed_and_by_differences():
-    pytest.importorskip("torch")
-    expected = -(X**3) - 3 * X**2 * V
-    for gradient, rtol in (
-        (Via("torch"), 1e-12),
-        (FiniteDifference(1e-5), 1e-4),
-        (FiniteDifference(1e-6, "forward"), 1e-3),
-    ):
-        bound = Target(quartic, score=lambda x: -(x**3), gradient=gradient).prepare(X, NEEDS)
-        np.testing.assert_allclose(bound.score_plus_hvp(X, V), expected, rtol=rtol, atol=1e-4 if rtol > 1e-10 else 0)
-
-
-def test_autodiff_evaluates_the_score_once_for_both():
     torch = pytest.importorskip("torch")
-    calls = []
+    expected, calls = -(X**3) - 3 * X**2 * V, []
 
     def score(x):
         calls.append(1)
         return -(x**3)
 
+    for gradient, rtol in (
+        (Via("torch"), 1e-12),
+        (FiniteDifference(1e-5), 1e-4),
+        (FiniteDifference(1e-6, "forward"), 1e-3),
+    ):
+        bound = Target(quartic, score=score, gradient=gradient).prepare(X, NEEDS)
+        np.testing.assert_allclose(bound.score_plus_hvp(X, V), expected, rtol=rtol, atol=1e-4 if rtol > 1e-10 else 0)
     bound = Target(quartic, score=score).prepare(torch.asarray(X), NEEDS)
     calls.clear()
     bound.score_plus_hvp(torch.asarray(X), torch.asarray(V))
-    assert len(calls) == 1
+    assert len(calls) == 1  # of both
+    assert regression().without_own_derivatives(FiniteDifference()).score_plus_hvp is None
 
 
 def test_sr_hmc_moves_along_it(library):
@@ -142,10 +132,6 @@ def test_the_check_sees_a_wrong_sum():
     check_gradient(wrong, X)
     with pytest.raises(GradientError, match="the score plus hvp disagrees"):
         check_gradient(wrong, X, hvp=True)
-
-
-def test_other_derivatives_drop_it():
-    assert regression().without_own_derivatives(FiniteDifference()).score_plus_hvp is None
 
 
 def test_integer_positions_are_given_as_floats():

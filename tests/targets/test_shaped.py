@@ -56,39 +56,31 @@ def flat(f):
     def of_vectors(*args):
         xp, n = array_namespace(args[0]), len(args) - 1
         found = f(*(xp.reshape(a, (*a.shape[:-1], *SHAPE)) for a in args[:n]), args[-1])
-        return found if f is log_density else xp.reshape(found, args[0].shape)
+        return xp.reshape(found, args[0].shape) if f in (score, hvp) else found
 
     return of_vectors
 
 
 IMAGES = xps.Target(log_density, score=score, hvp=hvp, data=SCALE, space=SPACE)
 VECTORS = xps.Target(flat(log_density), score=flat(score), hvp=flat(hvp), data=SCALE)
+BY_SCORE = {"acceptance": LineIntegral(3)}
+PLUS = replace(IMAGES, score_plus_hvp=lambda x, v, s: score(x, s) + hvp(x, v, s))
+TOGETHER = replace(IMAGES, log_density_and_score=lambda x, s: (log_density(x, s), score(x, s)))
+MEMBERS = (
+    xps.Parametric(log_density, SCALE, score=score, space=SPACE),
+    xps.Parametric(flat(log_density), SCALE, score=flat(score)),
+)
+SCORES = replace(IMAGES, log_density=None, **BY_SCORE), replace(VECTORS, log_density=None, **BY_SCORE)
 PAIRS = {
     "HMC": (xps.HMC(0.2, 3), IMAGES, VECTORS),
     "its density alone": (xps.RWM(0.3), replace(IMAGES, score=None, hvp=None), VECTORS),
     "SRMC, with an hvp": (xps.SRMC(xps.MALA(0.1), 0.5, tilt=xps.Exact()), IMAGES, VECTORS),
-    "the score plus an hvp": (
-        xps.SRMC(xps.HMC(0.1, 2), 0.5, tilt=xps.Exact()),
-        replace(IMAGES, score_plus_hvp=lambda x, v, s: score(x, s) + hvp(x, v, s)),
-        VECTORS,
-    ),
-    "its score alone": (
-        xps.MALA(0.1),
-        xps.Target(None, score=score, data=SCALE, space=SPACE, acceptance=LineIntegral(3)),
-        replace(VECTORS, log_density=None, acceptance=LineIntegral(3)),
-    ),
-    "both at once": (
-        xps.MALA(0.1),
-        replace(IMAGES, log_density_and_score=lambda x, s: (log_density(x, s), score(x, s))),
-        VECTORS,
-    ),
+    "the score plus an hvp": (xps.SRMC(xps.HMC(0.1, 2), 0.5, tilt=xps.Exact()), PLUS, VECTORS),
+    "its score alone": (xps.MALA(0.1), *SCORES),
+    "both at once": (xps.MALA(0.1), TOGETHER, VECTORS),
     "tempered": (xps.MALA(0.1), xps.Tempered(IMAGES, 0.5), xps.Tempered(VECTORS, 0.5)),
     "a bridge": (xps.MALA(0.1), xps.Bridge(IMAGES, IMAGES), xps.Bridge(VECTORS, VECTORS)),
-    "a family": (
-        xps.ULA(0.1),
-        xps.Parametric(log_density, SCALE, score=score, space=SPACE),
-        xps.Parametric(flat(log_density), SCALE, score=flat(score)),
-    ),
+    "a family": (xps.ULA(0.1), *MEMBERS),
 }
 
 
@@ -120,19 +112,19 @@ def test_learned_acceptances_see_images(library):
         seen.append((tuple(x_new.shape), tuple(x.shape)))
         return summed(x_new - x)
 
-    def target(network, own, space):
+    def draws(network, own, space, x0):
         acceptance = Learned(network, np.zeros(1), LangevinProposal(0.1))
-        return xps.Target(None, score=own, data=SCALE, space=space, acceptance=acceptance)
+        target = xps.Target(None, score=own, data=SCALE, space=space, acceptance=acceptance)
+        return library.host(xps.sample(target, xps.MALA(0.1), library.array(x0), 2, **SILENT).draws)
+
+    found = draws(network, score, SPACE, X0)
+    assert set(seen) == {((*CHAINS, *SHAPE),) * 2}
 
     def of_vectors(x_new, x, p):
         return array_namespace(x).sum(x_new - x, axis=-1)
 
-    x0 = library.array(X0)
-    found = xps.sample(target(network, score, SPACE), xps.MALA(0.1), x0, 2, **SILENT)
-    flat_x0 = library.array(X0.reshape(*CHAINS, DIM))
-    expected = xps.sample(target(of_vectors, flat(score), xps.Real()), xps.MALA(0.1), flat_x0, 2, **SILENT)
-    assert set(seen) == {((*CHAINS, *SHAPE),) * 2}
-    np.testing.assert_allclose(library.host(found.draws), library.host(expected.draws), rtol=1e-12)
+    expected = draws(of_vectors, flat(score), xps.Real(), X0.reshape(*CHAINS, DIM))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_pcd_of_images():
@@ -141,26 +133,14 @@ def test_pcd_of_images():
     def energy(x, m):
         return -0.5 * summed((x - m) ** 2)
 
+    def trained(energy, rows, buffer, space):
+        family = xps.Parametric(energy, np.zeros(SHAPE), gradient=xps.FiniteDifference(1e-4), space=space)
+        return xps.sample(family, PCD(RowBatches(rows, 10), SGD(0.1), 0.1, blocks=2), buffer, 5, **SILENT)
+
     data = np.random.default_rng(3).standard_normal((50, *SHAPE)) + 1
     buffer = np.random.default_rng(4).standard_normal((20, *SHAPE))
-    found, expected = (
-        xps.sample(
-            xps.Parametric(f, np.zeros(SHAPE), gradient=xps.FiniteDifference(1e-4), **options),
-            PCD(RowBatches(rows, 10), SGD(0.1), 0.1, blocks=2),
-            x0,
-            5,
-            **SILENT,
-        )
-        for f, rows, x0, options in (
-            (energy, data, buffer, {"space": SPACE}),
-            (
-                lambda x, m: energy(x.reshape(*x.shape[:-1], *SHAPE), m),
-                data.reshape(-1, DIM),
-                buffer.reshape(-1, DIM),
-                {},
-            ),
-        )
-    )
+    found = trained(energy, data, buffer, SPACE)
+    expected = trained(flat(energy), data.reshape(-1, DIM), buffer.reshape(-1, DIM), xps.Real())
     assert found["x"].shape == (5, 20, *SHAPE)
     np.testing.assert_array_equal(found.state.parameters, expected.state.parameters)
     np.testing.assert_array_equal(found.draws, expected.draws)
@@ -193,8 +173,9 @@ def test_summaries_and_files(trace, tmp_path):
     assert trace.map(lambda x: x.shape) == (20, 4, *SHAPE)
     assert "x[1, 0, 2]" in str(trace.summary())
     trace.save(tmp_path / "trace.npz")
-    again = xps.load(tmp_path / "trace.npz")
-    np.testing.assert_array_equal(again["x"], trace["x"])
+    np.testing.assert_array_equal(xps.load(tmp_path / "trace.npz")["x"], trace["x"])
+    again = pickle.loads(pickle.dumps(IMAGES))
+    np.testing.assert_array_equal(*(xps.sample(t, xps.MALA(0.1), X0, 2, **SILENT)["x"] for t in (again, IMAGES)))
 
 
 def test_to_arviz(trace):
@@ -215,17 +196,13 @@ def test_a_run_resumes(tmp_path):
 
 
 def test_start(library):
-    x0 = xps.start(IMAGES, library.array(np.zeros(SHAPE)), 5, scale=library.array(SCALE), seed=1)
-    assert x0.shape == (5, *SHAPE)
-    flat_start = xps.start(VECTORS, library.array(np.zeros(DIM)), 5, scale=library.array(SCALE.ravel()), seed=1)
-    np.testing.assert_allclose(library.host(x0).reshape(5, DIM), library.host(flat_start), rtol=1e-12)
-    one = xps.start(IMAGES, library.array(np.zeros(SHAPE)), 5, scale=library.array(np.asarray(0.5)), seed=1)
-    assert one.shape == (5, *SHAPE)
+    def start(target, at, scale):
+        return xps.start(target, library.array(at), 5, scale=library.array(scale), seed=1)
 
-
-def test_a_target_of_images_is_pickled():
-    again = pickle.loads(pickle.dumps(IMAGES))
-    np.testing.assert_array_equal(*(xps.sample(t, xps.MALA(0.1), X0, 2, **SILENT)["x"] for t in (again, IMAGES)))
+    x0 = start(IMAGES, np.zeros(SHAPE), SCALE)
+    assert x0.shape == start(IMAGES, np.zeros(SHAPE), np.asarray(0.5)).shape == (5, *SHAPE)
+    of_vectors = library.host(start(VECTORS, np.zeros(DIM), SCALE.ravel()))
+    np.testing.assert_allclose(library.host(x0).reshape(5, DIM), of_vectors, rtol=1e-12)
 
 
 # ---- refusals --------------------------------------------------------------------------------------------------------
@@ -238,13 +215,9 @@ def test_positions_of_another_shape(library, shape):
 
 
 def test_a_score_of_another_shape(library):
-    target = xps.Target(None, score=lambda x: flat_of(-x), space=SPACE)
+    target = xps.Target(None, score=lambda x: -array_namespace(x).reshape(x, (*x.shape[:-3], DIM)), space=SPACE)
     with pytest.raises(LogDensityError, match="the score must have shape"):
         xps.sample(target, xps.ULA(0.1), library.array(X0), 1, **SILENT)
-
-
-def flat_of(x):
-    return array_namespace(x).reshape(x, (*x.shape[:-3], DIM))
 
 
 def test_what_takes_vectors():
