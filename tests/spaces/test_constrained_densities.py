@@ -12,7 +12,6 @@ from array_api_compat import numpy as numpy_xp
 from scipy import special, stats
 
 import xpsample as xps
-from xpsample import HMC, Portable, Target, sample
 from xpsample.spaces import (
     Circular,
     CorrelationCholesky,
@@ -140,65 +139,6 @@ def test_without_the_jacobian_it_has_others(case):
     for wrong in (lambda it: 0.0 * it, lambda it: -it):
         total, _ = integrals(case, wrong)
         assert abs(total - case.total) > 0.1 * case.total
-
-
-class Marginal(NamedTuple):
-    """A space, a log density and score by JAX's namespace, and the exact distribution of functions of the values."""
-
-    space: Any
-    log_density: Any
-    marginals: Any
-
-
-def dirichlet_in_six():
-    alpha = np.asarray([0.7, 1.0, 2.0, 0.5, 4.0, 1.5])
-    rest = alpha.sum() - alpha
-    return Marginal(
-        Simplex(6),
-        lambda xp, x: xp.sum((xp.asarray(alpha) - 1) * xp.log(x), axis=-1),
-        lambda x: [(x[:, i], stats.beta(alpha[i], rest[i])) for i in range(6)],
-    )
-
-
-def lkj_in_five():
-    n, eta = 5, 1.5
-    powers = n - np.arange(1, n + 1) + 2 * eta - 2
-    powers[0] = 0.0
-    each = stats.beta(eta - 1 + n / 2, eta - 1 + n / 2, loc=-1, scale=2)
-    return Marginal(
-        CorrelationCholesky(n),
-        lambda xp, x: xp.sum(xp.asarray(powers) * xp.log(xp.linalg.diagonal(x)), axis=-1),
-        lambda x: [((x @ np.swapaxes(x, -1, -2))[:, i, j], each) for i in range(n) for j in range(i)],
-    )
-
-
-def sphere_in_four():
-    # |x_i| of uniform directions: the square has a beta(1/2, 3/2) distribution.
-    return Marginal(
-        UnitVector(4),
-        lambda xp, x: 0.0 * x[..., 0],
-        lambda x: [(x[:, i] ** 2, stats.beta(0.5, 1.5)) for i in range(4)],
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [dirichlet_in_six, lkj_in_five, sphere_in_four])
-def test_draws_have_the_known_marginals(make):
-    """HMC on the coordinates: the last draws of 2,000 chains. The probability of a false alarm is below 1e-4."""
-    jax = pytest.importorskip("jax")
-    case = make()
-    with jax.enable_x64(True):
-        xp = jax.numpy
-
-        def log_density(z):
-            value, log_jacobian = case.space.constrain(xp, z)
-            return case.log_density(xp, value) + log_jacobian
-
-        x0 = xp.asarray(np.random.default_rng(1).standard_normal((2000, case.space.dim)))
-        trace = sample(Target(log_density), HMC(0.2, steps=12), x0, 1, seed=Portable(3), burn_in=150)
-        value = np.asarray(case.space.constrain(xp, trace.draws[-1])[0])
-    found = [stats.kstest(numbers, known.cdf).pvalue for numbers, known in case.marginals(value)]
-    assert min(found) > 1e-4 / len(found), found
 
 
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)]

@@ -8,32 +8,10 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
+from tests.spaces.test_constrained import SPACES, every_space
 from xpsample.core.errors import CapabilityError, HyperparameterError, PositionError
 from xpsample.spaces import Constrained, space_from_json
 
-SPACES = [
-    xps.Real(),
-    xps.Real(8),
-    xps.Real(3, 4),
-    xps.Positive(),
-    xps.Positive(2),
-    xps.LowerBounded(-1.0),
-    xps.LowerBounded(np.asarray([1, 2])),
-    xps.UpperBounded(np.float32(0.5), 2, 3),
-    xps.Interval(0, 1),
-    xps.Interval(0.0, np.asarray([[1.0], [2.0]]), 2, 3),
-    xps.Ordered(3),
-    xps.PositiveOrdered(2, 3),
-    xps.Simplex(3),
-    xps.Simplex(5, 3),
-    xps.UnitVector(3),
-    xps.ZeroSum(2, 3),
-    xps.CorrelationCholesky(3),
-    xps.CorrelationCholesky(2, 3),
-    xps.CovarianceCholesky(3),
-    xps.Circular(),
-    xps.Circular(2),
-]
 DISCRETE = [
     xps.Binary(),
     xps.Spins(),
@@ -41,22 +19,18 @@ DISCRETE = [
     xps.Categorical(((0, 1), (0.5, 2, 3))),
     xps.OneHot(3),
     xps.Permutations(),
+    xps.Integers((0, 5), (9, 6), shape=2),
 ]
-every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
 
 
-@every_space
+@pytest.mark.parametrize("space", [*SPACES, *DISCRETE], ids=repr)
 def test_a_space_is_found_again_in_json(space):
-    form = json.loads(json.dumps(space.to_json()))
-    assert form["space"] == type(space).__name__ and form["shape"] == list(space.shape)
-    assert space_from_json(form) == space and repr(space_from_json(form)) == repr(space)
-
-
-@pytest.mark.parametrize("space", DISCRETE, ids=repr)
-def test_a_discrete_space_is_found_again_in_json(space):
     form = json.loads(json.dumps(space.to_json()))
     again = space_from_json(form)
     assert type(again) is type(space) and again.to_json() == space.to_json()
+    if isinstance(space, Constrained):
+        assert again == space and repr(again) == repr(space)
+        assert form["space"] == type(space).__name__ and form["shape"] == list(space.shape)
 
 
 @every_space
@@ -72,33 +46,34 @@ def test_spaces_are_values(space):
 
 def test_shapes_and_coordinates():
     """The number of coordinates of each, by hand."""
-    shapes = {repr(space): (space.shape, space.dim) for space in SPACES}
-    assert shapes["Real()"] == ((), 1) and shapes["Real(3, 4)"] == ((3, 4), 12)
-    assert shapes["LowerBounded((1.0, 2.0), 2)"] == ((2,), 2)
-    assert shapes["UpperBounded(0.5, 2, 3)"] == ((2, 3), 6)
-    assert shapes["Interval(0.0, 1.0)"] == ((), 1)
-    assert shapes["PositiveOrdered(2, 3)"] == ((2, 3), 6)
-    assert shapes["Simplex(5, 3)"] == ((5, 3), 10)
-    assert shapes["UnitVector(3)"] == ((3,), 3)
-    assert shapes["ZeroSum(2, 3)"] == ((2, 3), 4)
-    assert shapes["CorrelationCholesky(2, 3)"] == ((2, 3, 3), 6)
-    assert shapes["CovarianceCholesky(3)"] == ((3, 3), 6)
-    assert shapes["Circular()"] == ((), 2) and shapes["Circular(2)"] == ((2,), 4)
+    expected = {
+        xps.Real(): ((), 1),
+        xps.Real(3, 4): ((3, 4), 12),
+        xps.LowerBounded(np.asarray([1, 2])): ((2,), 2),
+        xps.UpperBounded(np.float32(0.5), 2, 3): ((2, 3), 6),
+        xps.Interval(0, 1): ((), 1),
+        xps.PositiveOrdered(2, 3): ((2, 3), 6),
+        xps.Simplex(5, 3): ((5, 3), 10),
+        xps.UnitVector(3): ((3,), 3),
+        xps.ZeroSum(2, 3): ((2, 3), 4),
+        xps.CorrelationCholesky(2, 3): ((2, 3, 3), 6),
+        xps.CovarianceCholesky(3): ((3, 3), 6),
+        xps.Circular(): ((), 2),
+        xps.Circular(2): ((2,), 4),
+    }
+    assert {space: (space.shape, space.dim) for space in expected} == expected
+    assert repr(xps.LowerBounded(np.asarray([1, 2]))) == "LowerBounded((1.0, 2.0), 2)"
+    assert repr(xps.UpperBounded(np.float32(0.5), 2, 3)) == "UpperBounded(0.5, 2, 3)"
 
 
-def test_bounds_are_copied():
-    """A user's array may change later; the space does not."""
+def test_bounds_are_copied_from_any_library(library):
+    """A user's array may change later; the space does not. A space with bounds of one library serves all others."""
     low = np.asarray([0.0, 1.0])
-    space = xps.Interval(low, 2.0)
+    space = xps.Interval(low, np.asarray([2.0, 5.0]))
     low[:] = 5.0
     assert space.low == (0.0, 1.0)
     assert np.all(space.constrain(numpy_xp, np.asarray([-1e4, -1e4]))[0] == [0.0, 1.0])
-
-
-def test_bounds_of_another_library(library):
-    """They are numbers: a space with bounds of one library serves all others."""
-    space = xps.Interval(library.array([0.0, 1.0]), library.array([2.0, 5.0]))
-    assert space == xps.Interval(np.asarray([0.0, 1.0]), np.asarray([2.0, 5.0]))
+    assert xps.Interval(library.array([0.0, 1.0]), library.array([2.0, 5.0])) == space
 
 
 @pytest.mark.parametrize(
@@ -151,20 +126,25 @@ def test_bounds_that_float32_cannot_tell_apart():
         xps.LowerBounded(1e300).constrain(numpy_xp, np.zeros(1, dtype=np.float32))
 
 
-def test_wrong_coordinates_and_values(library):
-    space, xp = xps.Simplex(5, 3), library.xp
-    with pytest.raises(PositionError, match=r"Simplex\(5, 3\) has 10 coordinates, \(\*chains, 10\); got \(4, 15\)"):
-        space.constrain(xp, library.array(np.zeros((4, 15))))
-    with pytest.raises(PositionError, match=r"have shape \(\*chains, 5, 3\); got \(4, 15\)"):
-        space.unconstrain(xp, library.array(np.zeros((4, 15))))
-    with pytest.raises(PositionError, match=r"have shape \(\*chains, 5, 3\); got \(3,\)"):
-        space.contains(xp, library.array(np.zeros(3)))
-    with pytest.raises(PositionError, match="coordinates must be float32 or float64; got dtype int64"):
-        xps.Positive(2).constrain(xp, library.array(np.zeros((4, 2), dtype=np.int64)))
-    with pytest.raises(PositionError, match="values must be float32 or float64; got dtype int64"):
-        xps.Positive().unconstrain(xp, library.array(np.ones(4, dtype=np.int64)))
+@pytest.mark.parametrize(
+    ("space", "method", "x", "message"),
+    [
+        (xps.Simplex(5, 3), "constrain", np.zeros((4, 15)), r"has 10 coordinates, \(\*chains, 10\); got \(4, 15\)"),
+        (xps.Simplex(5, 3), "unconstrain", np.zeros((4, 15)), r"have shape \(\*chains, 5, 3\); got \(4, 15\)"),
+        (xps.Simplex(5, 3), "contains", np.zeros(3), r"have shape \(\*chains, 5, 3\); got \(3,\)"),
+        (xps.Positive(2), "constrain", np.zeros((4, 2), dtype=np.int64), "coordinates must be float.*got dtype int64"),
+        (xps.Positive(), "unconstrain", np.ones(4, dtype=np.int64), "values must be float.*; got dtype int64"),
+    ],
+    ids=["coordinates", "values", "too few", "integer coordinates", "integer values"],
+)
+def test_wrong_coordinates_and_values(library, space, method, x, message):
+    with pytest.raises(PositionError, match=message):
+        getattr(space, method)(library.xp, library.array(x))
+
+
+def test_coordinates_are_arrays():
     with pytest.raises(PositionError, match=r"coordinates must be an array; got \[1.0\]"):
-        xps.Positive().constrain(xp, [1.0])
+        xps.Positive().constrain(numpy_xp, [1.0])
 
 
 # ---- targets ---------------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 from array_api_compat import numpy as numpy_xp
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from xpsample.core.errors import CapabilityError, HyperparameterError, LogDensityError, PositionError
 from xpsample.gradients.choices import Evaluations
@@ -27,8 +25,6 @@ SPACES = {
 INTEGERS = ["binary", "spins", "levels", "one-hot"]
 ALL = Capability.LOG_DENSITY | Capability.SCORE | Capability.DISCRETE | Capability.DIFFERENCES
 every_space = pytest.mark.parametrize("name", SPACES)
-# Function-scoped fixtures are values without state here.
-lightly = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def values_of(space, dim):
@@ -61,43 +57,21 @@ def bound_space(library, space, x):
     return space.bind(library.backend, x)
 
 
-@st.composite
-def spaces(draw):
-    """A space, and its dimension."""
-    kind = draw(st.sampled_from(["binary", "spins", "shared", "ragged", "one-hot"]))
-    n = draw(st.integers(1, 4))
-    number = st.integers(-40, 40).map(lambda k: k / 4)
-    if kind == "binary":
-        return Binary(), n
-    if kind == "spins":
-        return Spins(), n
-    if kind == "one-hot":
-        choices = draw(st.integers(2, 4))
-        return OneHot(choices), n * choices
-    row = st.lists(number, min_size=1, max_size=4, unique=True).map(tuple)
-    return (Categorical(draw(row)), n) if kind == "shared" else (Categorical([draw(row) for _ in range(n)]), n)
-
-
 # ---- the list of states ----------------------------------------------------------------------------------------------
 
 
-def test_how_many_values_each_variable_has():
-    assert RAGGED.sizes(4) == (2, 3, 1, 4)
-    assert Categorical((0, 1, 2)).sizes(2) == (3, 3)
-
-
-@given(spaces())
-@lightly
-def test_states_are_all_combinations_with_the_last_variable_fastest(case):
-    space, dim = case
+@every_space
+def test_states_are_all_combinations_with_the_last_variable_fastest(name):
+    space, dim = SPACES[name]
     rows = itertools.product(*values_of(space, dim))
-    expected = [np.concatenate(row) for row in rows]
-    np.testing.assert_array_equal(space.states(dim), expected)
+    np.testing.assert_array_equal(space.states(dim), [np.concatenate(row) for row in rows])
     assert space.variables(dim) == len(values_of(space, dim))
     assert space.choices == max(2, *(len(row) for row in values_of(space, dim)))
 
 
-def test_states_too_many_to_list():
+def test_counts_of_values_and_states():
+    assert RAGGED.sizes(4) == (2, 3, 1, 4)
+    assert Categorical((0, 1, 2)).sizes(2) == (3, 3)
     with pytest.raises(PositionError, match="8388608 states, too many to enumerate"):
         Binary().states(23)
 
@@ -105,41 +79,39 @@ def test_states_too_many_to_list():
 # ---- moves -----------------------------------------------------------------------------------------------------------
 
 
-@given(spaces(), st.data())
-@lightly
-def test_moves_go_around_the_values_and_back(case, data):
-    """For joint moves of any variables: the k-th value goes to the (k + j)-th, cyclically, and `back` undoes it."""
-    space, dim = case
-    states, values = space.states(dim), values_of(space, dim)
-    x = states[data.draw(st.integers(0, len(states) - 1))]
-    k = [data.draw(st.integers(0, len(row) - 1)) for row in values]
-    bound = space.bind(_numpy(), x)
-    index = bound.index(numpy_xp, x)
-    choice = np.asarray([(to - at) % len(row) for to, at, row in zip(k, index, values, strict=True)], dtype=np.int32)
-    y = bound.move(numpy_xp, x, choice)
-    np.testing.assert_array_equal(y, np.concatenate([row[to] for row, to in zip(values, k, strict=True)]))
-    np.testing.assert_array_equal(bound.move(numpy_xp, y, bound.back(numpy_xp, choice)), x)
-    np.testing.assert_array_equal(bound.index(numpy_xp, y), k)
-    np.testing.assert_array_equal(bound.move(numpy_xp, x, np.zeros_like(choice)), x)
-
-
-def _numpy():
-    from xpsample.core.registry import backend_named
-
-    return backend_named("numpy")
+@every_space
+def test_moves_go_around_the_values_and_back(library, name):
+    """For joint moves from any state to any other: the k-th value goes to the (k + j)-th, and `back` undoes it."""
+    space, dim = SPACES[name]
+    states, values, xp = space.states(dim), values_of(space, dim), library.xp
+    numbers = np.array(list(itertools.product(*(range(len(row)) for row in values))))
+    to = np.random.default_rng(0).permutation(len(states))
+    x, sizes = library.array(states), np.asarray([len(row) for row in values])
+    bound = bound_space(library, space, x)
+    np.testing.assert_array_equal(library.host(bound.index(xp, x)), numbers)
+    choice = library.array(((numbers[to] - numbers) % sizes).astype("int32"))
+    y = bound.move(xp, x, choice)
+    np.testing.assert_array_equal(library.host(y), states[to])
+    np.testing.assert_array_equal(library.host(bound.move(xp, y, bound.back(xp, choice))), states)
+    np.testing.assert_array_equal(library.host(bound.move(xp, x, 0 * choice)), states)
 
 
 @every_space
 def test_neighbors_are_the_states_one_move_away(library, name):
+    """Of one chain, and of any number of axes."""
     space, dim = SPACES[name]
     states = space.states(dim)
-    x = library.array(states)
-    found = library.host(bound_space(library, space, x).neighbors(library.xp, x))
-    n = space.variables(dim)
+    x, n = library.array(states), space.variables(dim)
+    bound = bound_space(library, space, x)
+    found, index = library.host(bound.neighbors(library.xp, x)), library.host(bound.index(library.xp, x))
     assert found.shape == (n, space.choices - 1, len(states), dim)
     for s, state in enumerate(states):
         for (i, j), y in around(space, state).items():
             np.testing.assert_array_equal(found[i, j - 1, s], y)
+    for rows in (3, np.arange(6).reshape(2, 3)):
+        few = library.array(states[rows])
+        np.testing.assert_array_equal(library.host(bound.neighbors(library.xp, few)), found[:, :, rows])
+        np.testing.assert_array_equal(library.host(bound.index(library.xp, few)), index[rows])
 
 
 @every_space
@@ -180,29 +152,9 @@ def test_integers_move_as_numbers_do_and_stay_integers(library32, name, dtype):
     states = space.states(dim)
     x, real = library32.array(states.astype(dtype)), library32.array(states)
     bound, bound_real = (bound_space(library32, space, a) for a in (x, real))
-    around_x = bound.neighbors(library32.xp, x)
-    assert around_x.dtype == x.dtype
-    np.testing.assert_array_equal(
-        library32.host(around_x), library32.host(bound_real.neighbors(library32.xp, real)).astype(dtype)
-    )
-
-
-@every_space
-def test_chains_have_any_number_of_axes(library, name):
-    """A batch (2, 3, dim) is its positions one by one, and so is a position without chain axes."""
-    space, dim = SPACES[name]
-    states = space.states(dim)
-    rows = states[np.random.default_rng(6).integers(len(states), size=(2, 3))]
-    x = library.array(rows)
-    bound = bound_space(library, space, x)
-    index = library.host(bound.index(library.xp, x))
-    neighbors = library.host(bound.neighbors(library.xp, x))
-    for at in np.ndindex(2, 3):
-        one = library.array(rows[at])
-        np.testing.assert_array_equal(index[at], library.host(bound.index(library.xp, one)))
-        np.testing.assert_array_equal(
-            neighbors[(slice(None), slice(None), *at)], library.host(bound.neighbors(library.xp, one))
-        )
+    found, expected = bound.neighbors(library32.xp, x), library32.host(bound_real.neighbors(library32.xp, real))
+    assert found.dtype == x.dtype
+    np.testing.assert_array_equal(library32.host(found), expected.astype(dtype))
 
 
 # ---- differences of log densities ------------------------------------------------------------------------------------
@@ -241,15 +193,9 @@ def test_differences_by_neighbors_equal_those_of_the_density(library, name, inte
     bound = target.prepare(x, ALL)
     moves = space.variables(dim) * (space.choices - 1)
     assert bound.costs.evaluate == Evaluations(log_density=1 + moves, score=1)
-    tolerance = 1e-10
-    if integers:  # the library's default floating numbers may be float32
-        tolerance = 1e-4
-    np.testing.assert_allclose(
-        library.host(bound.evaluate(x).differences),
-        expected_differences(target, space, states),
-        rtol=tolerance,
-        atol=tolerance,
-    )
+    tolerance = 1e-4 if integers else 1e-10  # the library's default floating numbers may be float32
+    found, expected = library.host(bound.evaluate(x).differences), expected_differences(target, space, states)
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
 @every_space
@@ -273,9 +219,7 @@ def finite_changes(library, bound, x):
 
 def test_differences_of_another_shape_are_refused():
     target = Target(lambda x: np.sum(x, axis=-1), differences=lambda x: np.zeros((*x.shape, 2)), space=Binary())
-    with pytest.raises(
-        LogDensityError, match=r"the log-density differences must have shape \(5, 3, 1\) for .*; got \(5, 3, 2\)"
-    ):
+    with pytest.raises(LogDensityError, match=r"differences must have shape \(5, 3, 1\) for .*; got \(5, 3, 2\)"):
         target.prepare(np.zeros((5, 3)), Capability.DISCRETE | Capability.DIFFERENCES)
 
 
@@ -295,7 +239,7 @@ def test_the_discrete_score_is_cut_off_where_it_would_overflow(library32):
     """Log-ratios are cut off at half the logarithm of the largest number, so that their sums stay finite."""
     x = library32.array(np.zeros((1, 3)))
     target = Target(lambda x: 1e4 * array_namespace(x).sum(x, axis=-1), space=Binary())
-    bound = target.prepare(x, Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES)
+    bound = target.prepare(x, ALL & ~Capability.SCORE)
     feature = library32.host(Ratio().feature(bound, bound.evaluate(x)))
     assert np.all(np.isfinite(feature)) and np.all(feature > 1e19)
     assert np.isfinite(np.sum(feature * np.float32(1e5)))
@@ -308,11 +252,7 @@ REFUSED = [
     (Spins(), [[0.0, 1.0]], "all coordinates of the positions must be -1 and 1"),
     (Categorical((0, 1, 2)), [[0.0, 3.0]], "coordinate 1 of the positions must be one of 0, 1, 2"),
     (Categorical(((0, 1), (5,))), [[0.0, 1.0]], "coordinate 1 of the positions must be one of 5"),
-    (
-        Categorical(((0, 1), (5,))),
-        [[0.0, 5.0, 5.0]],
-        r"values for 2 variables; the positions \(1, 3\) have 3 coordinates",
-    ),
+    (Categorical(((0, 1), (5,))), [[0.0, 5.0, 5.0]], r"values for 2 variables; the positions \(1, 3\) have 3"),
     (OneHot(3), [[1.0, 0.0, 0.0, 1.0]], r"dim must be a multiple of the 3 choices; got positions \(1, 4\)"),
     (OneHot(3), [[1.0, 1.0, 0.0]], "every block of 3 coordinates must hold one 1 and otherwise 0"),
     (OneHot(3), [[2.0, -1.0, 0.0]], "every block of 3 coordinates must hold one 1 and otherwise 0"),
@@ -333,11 +273,6 @@ def test_positions_of_the_space_are_taken(library, name):
     space.check(library.xp, library.array(space.states(dim)))
     if name in INTEGERS:
         space.check(library.xp, library.array(space.states(dim).astype("int32")))
-
-
-@every_space
-def test_flags_and_scalars_are_no_positions(name):
-    space, dim = SPACES[name]
     with pytest.raises(PositionError, match="integers or real floating numbers; got dtype bool"):
         space.check(numpy_xp, np.zeros((2, dim), dtype=bool))
     with pytest.raises(PositionError, match="dim >= 1"):
@@ -362,10 +297,6 @@ def test_kernels_say_which_space_they_need():
     real = Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
     with pytest.raises(CapabilityError, match=r"moves on a discrete space and the target's space is Real\(\)"):
         real.prepare(np.zeros((2, 3)), GWG().requires)
-
-
-def test_integers_are_no_positions_of_the_reals():
-    real = Target(lambda x: -0.5 * np.sum(x * x, axis=-1), score=lambda x: -x)
     with pytest.raises(PositionError, match="got dtype int64"):
         real.prepare(np.zeros((2, 3), dtype=np.int64), MALA(0.1).requires)
 
@@ -379,8 +310,6 @@ def test_functions_see_floating_numbers(library32):
         return array_namespace(x).sum(x, axis=-1)
 
     x = library32.array(np.zeros((2, 3), dtype="int32"))
-    bound = Target(density, space=Binary()).prepare(
-        x, Capability.LOG_DENSITY | Capability.DISCRETE | Capability.DIFFERENCES
-    )
+    bound = Target(density, space=Binary()).prepare(x, ALL & ~Capability.SCORE)
     assert isinstance(bound.evaluate(x), Point) and bound.evaluate(x).x.dtype == x.dtype
     assert all(library32.xp.isdtype(dtype, "real floating") for dtype in seen)

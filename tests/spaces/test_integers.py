@@ -132,7 +132,6 @@ def test_starts_and_files():
         values, counts = np.unique(column, return_counts=True)
         np.testing.assert_array_equal(values, np.arange(low, high + 1))
         assert stats.chisquare(counts).pvalue > 1e-4
-    assert space_from_json(space.to_json()) == space
     assert space_from_json({"space": "Permutations"}) == xps.Permutations()  # as files of before had it
     assert xps.Model(lambda p: p.k, k=xps.Integers(3)).start(like=np.zeros(0), seed=0).min() >= 3
 
@@ -146,51 +145,51 @@ def test_a_run_is_resumed(tmp_path):
     np.testing.assert_array_equal(trace["n"], whole["n"])
 
 
-TARGET = xps.Target(lambda x: -x[..., 0], space=xps.Integers(0, 5))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"low": 0.5}, "low must hold integers up to .*; got 0.5"),
+        ({"low": 0, "high": 1e300}, r"high must hold integers up to .*; got 1e\+300"),
+        ({"low": 0, "high": 2**60}, r"high must hold .* 2\*\*53 in size, .*; got 1152921504606846976"),
+        ({"low": 3, "high": 3}, "high must be above low; got low=3, high=3"),
+        ({"low": (0, 1), "shape": 3}, r"has 2 bounds for values of shape \(3,\)"),
+    ],
+)
+def test_bad_bounds(arguments, message):
+    with pytest.raises(HyperparameterError, match=message):
+        xps.Integers(**arguments)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("x0", "kernel", "error", "message"),
     [
-        (lambda: xps.Integers(0.5), HyperparameterError, "low must hold integers up to .*; got 0.5"),
-        (lambda: xps.Integers(0, 1e300), HyperparameterError, r"high must hold integers up to .*; got 1e\+300"),
+        (np.full((2, 1), 6.0), xps.RWM(1.0), PositionError, r"must be on Integers\(low=0, high=5, shape=No.*; got 6"),
+        (np.full((2, 1), 0.5), xps.RWM(1.0), PositionError, "got 0.5"),
+        (np.zeros((2, 1), dtype=int), xps.RWM(1.0), PositionError, "real floating"),
+        (np.zeros((2, 1)), xps.Gibbs(), CapabilityError, r"space is Integers\(\)"),
+        (np.zeros((2, 1)), xps.PCN(0.5), CapabilityError, "moves real positions"),
+        (np.zeros((2, 1)), xps.SRMC(xps.RWM(1.0), 0.1), CapabilityError, "Integers"),
+    ],
+    ids=["outside", "fraction", "dtype", "Gibbs", "PCN", "SRMC"],
+)
+def test_what_cannot_be_is_refused(x0, kernel, error, message):
+    target = xps.Target(lambda x: -x[..., 0], space=xps.Integers(0, 5))
+    with pytest.raises(error, match=message):
+        xps.sample(target, kernel, x0, 2, seed=1, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
         (
-            lambda: xps.Integers(0, 2**60),
-            HyperparameterError,
-            r"high must hold .* 2\*\*53 in size, .*; got 1152921504606846976",
-        ),
-        (lambda: xps.Integers(3, 3), HyperparameterError, "high must be above low; got low=3, high=3"),
-        (lambda: xps.Integers((0, 1), shape=3), HyperparameterError, r"has 2 bounds for values of shape \(3,\)"),
-        (
-            lambda: run(np.full((2, 1), 6.0)),
-            PositionError,
-            r"must be on Integers\(low=0, high=5, shape=None\), .*; got 6",
-        ),
-        (lambda: run(np.full((2, 1), 0.5)), PositionError, "got 0.5"),
-        (lambda: run(np.zeros((2, 1), dtype=int)), PositionError, "real floating"),
-        (lambda: run(np.zeros((2, 1)), xps.Gibbs()), CapabilityError, r"space is Integers\(\)"),
-        (lambda: run(np.zeros((2, 1)), xps.PCN(0.5)), CapabilityError, "moves real positions"),
-        (lambda: run(np.zeros((2, 1)), xps.SRMC(xps.RWM(1.0), 0.1)), CapabilityError, "Integers"),
-        (
-            lambda: xps.sample(counted(), xps.Blocks({"n": xps.Gibbs(), "mean": xps.RWM()}), N0, 1, seed=1),
-            CapabilityError,
+            xps.Blocks({"n": xps.Gibbs(), "mean": xps.RWM()}),
             r"Gibbs cannot move n, which is Integers\(low=27, high=400, shape=None\). Use a kernel such as RWM\(\)",
         ),
-        (
-            lambda: xps.sample(counted(), xps.Blocks({"n": xps.Slice(1.0), "mean": xps.RWM()}), N0, 1, seed=1),
-            CapabilityError,
-            "Slice moves real numbers, but n is discrete",
-        ),
-        (lambda: xps.sample(counted(), xps.RWM(1.0), N0, 1, seed=1), CapabilityError, "use Blocks"),
+        (xps.Blocks({"n": xps.Slice(1.0), "mean": xps.RWM()}), "Slice moves real numbers, but n is discrete"),
+        (xps.RWM(1.0), "use Blocks"),
     ],
+    ids=["Gibbs", "Slice", "no blocks"],
 )
-def test_what_cannot_be_is_refused(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-
-
-N0 = np.array([[60.0, 3.0]] * 4)
-
-
-def run(x0, kernel=None):
-    return xps.sample(TARGET, kernel or xps.RWM(1.0), x0, 2, seed=1, progress=False)
+def test_kernels_of_a_model_with_integers(kernel, message):
+    with pytest.raises(CapabilityError, match=message):
+        xps.sample(counted(), kernel, np.array([[60.0, 3.0]] * 4), 1, seed=1)
