@@ -133,47 +133,28 @@ class Listing(torch.optim.SGD):
         self.state[self.param_groups[0]["params"][0]]["history"] = [torch.zeros(())]
 
 
+def trained(optimizer, rows=DATA):
+    return fit(Denoising(0.5), init_score_network(2, 4, seed=0), rows, epochs=1, optimizer=optimizer, seed=0)
+
+
 @pytest.mark.parametrize(
     ("factory", "scheduler", "error", "message"),
     [
-        (
-            torch.optim.Adam,
-            schedulers.ReduceLROnPlateau,
-            HyperparameterError,
-            "ReduceLROnPlateau needs a loss",
-        ),
+        (torch.optim.Adam, schedulers.ReduceLROnPlateau, HyperparameterError, "ReduceLROnPlateau needs a loss"),
         (torch.optim.LBFGS, None, FunctionError, "closure"),
         (Growing, None, HyperparameterError, "grows with every step"),
         (Listing, None, HyperparameterError, "keeps history"),
         (lambda named: named, None, HyperparameterError, "must return an optimizer of torch"),
+        (torch.optim.Adam([torch.zeros(1)]), None, HyperparameterError, "factory makes it, such as torch"),
+        (torch.optim.Adam, 3, HyperparameterError, "scheduler makes it"),
     ],
+    ids=["plateau", "LBFGS", "growing", "list", "no optimizer", "no factory", "no scheduler"],
 )
 def test_optimisers_that_are_no_function_of_their_state(factory, scheduler, error, message):
     with pytest.raises(error, match=message):
-        fit(
-            Denoising(0.5),
-            init_score_network(2, 4, seed=0),
-            DATA,
-            epochs=1,
-            optimizer=from_optim.optimizer(factory, scheduler),
-            seed=0,
-        )
-
-
-def test_what_is_no_factory():
-    with pytest.raises(HyperparameterError, match=r"factory makes it, such as torch\.optim\.Adam"):
-        from_optim.optimizer(torch.optim.Adam([torch.zeros(1)]))
-    with pytest.raises(HyperparameterError, match="scheduler makes it"):
-        from_optim.optimizer(torch.optim.Adam, 3)
+        trained(from_optim.optimizer(factory, scheduler))
 
 
 def test_arrays_of_other_libraries_are_refused():
     with pytest.raises(HyperparameterError, match="optimizers of torch move torch tensors; 0/weight is an array"):
-        fit(
-            Denoising(0.5),
-            init_score_network(2, 4, seed=0),
-            DATA.numpy(),
-            epochs=1,
-            optimizer=from_optim.optimizer(torch.optim.Adam),
-            seed=0,
-        )
+        trained(from_optim.optimizer(torch.optim.Adam), DATA.numpy())

@@ -1,17 +1,13 @@
 """What is compiled on JAX, and how often."""
 
-from dataclasses import field
+import itertools
 from functools import cached_property
 
 import numpy as np
 import pytest
 
 import xpsample as xps
-from xpsample.core.hyperparameters import PER_CHAIN
 from xpsample.core.registry import whole
-from xpsample.kernels import Kernel
-from xpsample.kernels.kernel import ChainState, metropolis, normal_like, uniform_per_chain
-from xpsample.kernels.traits import ADJUSTED
 from xpsample.sampling.noise import Native
 from xpsample.targets import Capability
 
@@ -96,13 +92,8 @@ def test_values_of_hyper_parameters_share_a_program(blocks, name):
     assert not np.array_equal(*chains)
 
 
-class Twice(Kernel):
-    """Random-walk Metropolis that keeps twice its step size, once computed, beside its fields."""
-
-    step_size: object = field(metadata=PER_CHAIN)
-
-    requires = Capability.LOG_DENSITY
-    traits = ADJUSTED
+class Twice(xps.RWM):
+    """Moves by twice its step size, once computed, beside its fields."""
 
     @cached_property
     def twice(self):
@@ -110,16 +101,10 @@ class Twice(Kernel):
 
     def init(self, target, x):
         assert self.twice > 0
-        return ChainState(target.evaluate(x))
-
-    def noise(self, x):
-        return {"proposal": normal_like(x), "accept": uniform_per_chain(x)}
+        return super().init(target, x)
 
     def step(self, target, state, noise):
-        proposal = target.evaluate(state.point.x + self.twice * noise["proposal"])
-        log_ratio = target.log_ratio(proposal, state.point)
-        point, info = metropolis(target, log_ratio, noise["accept"], proposal, state.point, target.costs.evaluate)
-        return ChainState(point), info
+        return super().step(target, state, {**noise, "proposal": self.twice / self.step_size * noise["proposal"]})
 
 
 @pytest.mark.slow
@@ -155,17 +140,25 @@ def test_rows_of_a_batch_are_an_argument(blocks):
 
 
 def test_the_users_functions_are_compiled_for_eager_calls_too():
-    calls = []
+    """Also within a trace, and with data that hold Python values: a shape, say, cannot be an argument."""
+    calls, data = [], {"weights": np.arange(6.0), "columns": 3, "name": "linear"}
 
     def log_density(x):
         calls.append(type(x))
         return -0.5 * (x * x).sum(-1)
+
+    def linear(x, data):
+        assert data["name"] == "linear"
+        return (x @ data["weights"].reshape((-1, data["columns"])).T).sum(-1)
 
     x = positions(False)
     bound = xps.Target(log_density).prepare(x, Capability.LOG_DENSITY)
     for k in range(3):
         np.testing.assert_allclose(bound.evaluate(k * x).log_density, np.full(4, -1.5 * k**2))
     assert len(calls) == 1 and issubclass(calls[0], jax.core.Tracer)
+    np.testing.assert_array_equal(jax.jit(lambda more: bound.evaluate(x).log_density + more)(1.0), np.full(4, -0.5))
+    bound = xps.Target(linear, data=data).prepare(x, Capability.LOG_DENSITY)
+    np.testing.assert_array_equal(bound.evaluate(x).log_density, np.full(4, 15.0))
 
 
 @pytest.mark.parametrize("library", [np, jax.numpy])
@@ -188,40 +181,20 @@ def test_a_function_of_arrays_is_compiled_whole_where_its_operations_would_be(li
         total("three", "four")
 
 
-def test_they_are_called_within_a_trace_of_which_the_positions_are_no_part():
-    x = positions(False)
-    bound = xps.Target(lambda x: -0.5 * (x * x).sum(-1)).prepare(x, Capability.LOG_DENSITY)
-    np.testing.assert_array_equal(jax.jit(lambda more: bound.evaluate(x).log_density + more)(1.0), np.full(4, -0.5))
-
-
-def test_functions_of_data_that_hold_python_values_are_called_as_they_are():
-    """A shape, say, cannot be the argument of a compiled function."""
-    data = {"weights": np.arange(6.0), "columns": 3, "name": "linear"}
-
-    def log_density(x, data):
-        assert data["name"] == "linear"
-        return (x @ data["weights"].reshape((-1, data["columns"])).T).sum(-1)
-
-    x = positions(False)
-    bound = xps.Target(log_density, data=data).prepare(x, Capability.LOG_DENSITY)
-    np.testing.assert_array_equal(bound.evaluate(x).log_density, np.full(4, 15.0))
-
-
 @pytest.mark.parametrize("n", [0, 1, 4, 7])
 def test_a_loop_whose_count_and_condition_are_traced(n):
     """One program for all counts, which gives what the plain loop gives."""
-    backend = xps.backend_of(jax.numpy.ones(2))
+    backend, x = xps.backend_of(jax.numpy.ones(2)), jax.numpy.ones(2)
 
     def loop(n, bound, x, conditional):
         until = (lambda carry: carry[1][0] > bound) if conditional else None
         return backend.repeat(n, lambda i, carry: (carry[0] + i, carry[1] * 2), (jax.numpy.asarray(0), x), until)
 
-    compiled, x = jax.jit(loop, static_argnums=3), jax.numpy.ones(2)
-    for conditional in (False, True):
-        for bound in (0.5, 9.0, 1e9):
-            ours, plain = compiled(n, bound, x, conditional), loop(n, bound, x, conditional)
-            np.testing.assert_array_equal(*map(np.asarray, (ours[0], plain[0])))
-            np.testing.assert_array_equal(*map(np.asarray, (ours[1], plain[1])))
+    compiled = jax.jit(loop, static_argnums=3)
+    for conditional, bound in itertools.product((False, True), (0.5, 9.0, 1e9)):
+        ours, plain = compiled(n, bound, x, conditional), loop(n, bound, x, conditional)
+        for one, other in zip(ours, plain, strict=True):
+            np.testing.assert_array_equal(one, other)
     assert compiled._cache_size() == 2
 
 

@@ -65,9 +65,12 @@ def family(rows):
 
 
 def bridge(rows):
-    return xps.Bridge(
-        xps.Target(lambda x, m: -0.5 * ((x - m) ** 2).sum(-1), data=rows[0]), xps.Target(log_density, data=rows)
-    )
+    initial = xps.Target(lambda x, m: -0.5 * ((x - m) ** 2).sum(-1), data=rows[0])
+    return xps.Bridge(initial, xps.Target(log_density, data=rows))
+
+
+def scores(rows):
+    return xps.Target(None, score=score, data=rows, acceptance=LineIntegral(2))
 
 
 CASES = {
@@ -80,10 +83,7 @@ CASES = {
     "family": (family, lambda: xps.RWM(0.1)),
     "tempered": (lambda rows: xps.Tempered(xps.Target(log_density, data=rows), 0.5), lambda: xps.RWM(0.1)),
     "ends of a bridge": (bridge, lambda: xps.ParallelTempering(xps.RWM(0.1), (1.0, 0.5))),
-    "score alone": (
-        lambda rows: xps.Target(None, score=score, data=rows, acceptance=LineIntegral(2)),
-        lambda: xps.MALA(0.1),
-    ),
+    "score alone": (scores, lambda: xps.MALA(0.1)),
 }
 
 
@@ -138,16 +138,16 @@ def test_python_values_among_the_data_are_constants():
         rows = data["rows"].reshape((-1, data["columns"]))
         return data["sign"] * 0.5 * ((x @ rows.T) ** 2).sum(-1)
 
-    def run(sign, chains):
-        data = {"rows": ROWS.ravel(), "columns": 3, "name": "linear", "sign": sign}
+    def draws(target, chains):
         x = jax.numpy.ones((chains, 3), dtype=np.float32)
-        return np.asarray(xps.sample(xps.Target(density, data=data), KERNEL, x, 5, seed=1, progress=False).draws)
+        return np.asarray(xps.sample(target, KERNEL, x, 5, seed=1, progress=False).draws)
 
+    data = {"rows": ROWS.ravel(), "columns": 3, "name": "linear"}
+    full, half = (xps.Target(density, data=data | {"sign": sign}) for sign in (-1.0, -0.5))
     for chains in (2, 40):
-        x = jax.numpy.ones((chains, 3), dtype=np.float32)
-        expected = xps.sample(xps.Target(log_density, data=ROWS), KERNEL, x, 5, seed=1, progress=False).draws
-        np.testing.assert_allclose(run(-1.0, chains), expected, rtol=1e-5)
-        assert not np.array_equal(run(-0.5, chains), run(-1.0, chains))
+        found = draws(full, chains)
+        np.testing.assert_allclose(found, draws(xps.Target(log_density, data=ROWS), chains), rtol=1e-5)
+        assert not np.array_equal(draws(half, chains), found)
 
 
 def bind(rows, chains=1):

@@ -27,24 +27,17 @@ def seen():
     return set()
 
 
-@pytest.fixture
-def target(seen):
+@pytest.mark.slow
+def test_a_run_asks_for_all_digits_unless_the_user_did_otherwise(seen):
     def log_density(x):
         seen.add(precision())
         return -0.5 * jnp.sum((x @ jnp.eye(2, dtype=x.dtype)) ** 2, axis=-1)
 
-    return xps.Target(log_density)
-
-
-@pytest.mark.slow
-def test_a_run_asks_for_all_digits_and_leaves_the_setting_alone(target, seen):
+    target = xps.Target(log_density)
     xps.sample(target, xps.HMC(), jnp.zeros((2, 2)), 5, seed=1, warmup=5, progress=False)
     check_gradient(target, jnp.zeros((2, 2)))
     assert seen == {"highest"} and precision() is None
-
-
-@pytest.mark.slow
-def test_a_users_setting_stands(target, seen):
+    seen.clear()
     with jax.default_matmul_precision("tensorfloat32"):
         xps.sample(target, xps.MALA(0.1), jnp.zeros((2, 2)), 5, seed=1, progress=False)
     assert seen == {"tensorfloat32"}
@@ -59,20 +52,15 @@ def test_a_function_is_traced_for_each_setting(seen):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", [squared_mmd, squared_ksd])
-def test_metrics_ask_for_all_digits(metric, seen, monkeypatch):
-    profile = RBF.profile
+def test_metrics_ask_for_all_digits(seen, monkeypatch):
+    profile, reshape = RBF.profile, jnp.reshape
     monkeypatch.setattr(RBF, "profile", lambda *args: seen.add(precision()) or profile(*args))
     x = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2)))
-    metric(x, x + 1.0)
-    name = "y" if metric is squared_mmd else "score"
-    metric(**{name: x + 1.0, "x": x})
+    for metric, name in ((squared_mmd, "y"), (squared_ksd, "score")):
+        metric(x, x + 1.0)
+        metric(**{name: x + 1.0, "x": x})
     assert seen == {"highest"}
-
-
-@pytest.mark.slow
-def test_metrics_of_one_array_ask_for_all_digits(seen, monkeypatch):
-    reshape, x = jnp.reshape, jnp.zeros((3, 2))
+    seen.clear()
     monkeypatch.setattr(jnp, "reshape", lambda *args, **options: seen.add(precision()) or reshape(*args, **options))
     median_bandwidth(x)
     assert seen == {"highest"}

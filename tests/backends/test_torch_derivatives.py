@@ -18,6 +18,7 @@ from xpsample_torch.backend import TorchAutodiff  # noqa: E402
 
 X0 = torch.zeros((4, 2), dtype=torch.float64)
 NO_GRAPH = re.escape("torch recorded nothing to differentiate")
+TILTED = SRMC(MALA(0.1), alpha=1.0, tilt=Exact())
 
 
 def log_density(x):
@@ -48,25 +49,17 @@ def test_a_density_without_a_graph_is_no_constant(density, kernel):
         run(Target(density), kernel)
 
 
-def test_a_density_without_a_graph_that_is_differentiated_for_another_library():
+def test_other_ways_to_no_graph():
+    """Differentiated for another library, a score, and a run in inference mode; one without gradients has its own."""
+    unrecorded = torch.no_grad()(log_density)
     with pytest.raises(GradientError, match=NO_GRAPH):
-        run(Target(torch.no_grad()(log_density), gradient=Via("torch")), x0=np.zeros((4, 2)))
-
-
-def test_a_run_in_inference_mode():
+        run(Target(unrecorded, gradient=Via("torch")), x0=np.zeros((4, 2)))
+    with pytest.raises(GradientError, match=NO_GRAPH):
+        run(Target(log_density, score=torch.no_grad()(lambda x: -x)), TILTED)
     with torch.inference_mode(), pytest.raises(GradientError, match=NO_GRAPH):
         run(Target(log_density))
-
-
-def test_a_run_without_gradients_of_its_own():
     with torch.no_grad():
         assert torch.all(run(Target(log_density)).draws[-1] != 0)
-
-
-def test_a_score_without_a_graph():
-    target = Target(log_density, score=torch.no_grad()(lambda x: -x))
-    with pytest.raises(GradientError, match=NO_GRAPH):
-        run(target, SRMC(MALA(0.1), alpha=1.0, tilt=Exact()))
 
 
 def test_a_family_without_a_graph_in_its_parameters():
@@ -88,12 +81,12 @@ def test_parameters_that_a_loss_does_not_use_have_no_slope():
 def test_a_density_that_is_constant_says_so():
     """As the error advises."""
     zero = Target(lambda x: torch.zeros_like(x[..., 0]), score=torch.zeros_like, hvp=lambda x, v: torch.zeros_like(v))
-    assert torch.all(run(zero).draws[-1] != 0)
-    assert torch.all(run(zero, SRMC(MALA(0.1), alpha=1.0, tilt=Exact())).draws[-1] != 0)
+    for kernel in (MALA(0.1), TILTED):
+        assert torch.all(run(zero, kernel).draws[-1] != 0)
 
 
 def test_a_linear_density_has_no_curvature():
     slope = torch.asarray([1.0, -2.0], dtype=torch.float64)
-    bound = Target(lambda x: (x * slope).sum(-1)).prepare(X0, SRMC(MALA(0.1), alpha=1.0, tilt=Exact()).requires)
+    bound = Target(lambda x: (x * slope).sum(-1)).prepare(X0, TILTED.requires)
     assert torch.equal(bound.score(X0), slope.expand(4, 2))
     assert torch.equal(bound.hvp(X0 + torch.inf, torch.ones_like(X0)), torch.zeros_like(X0))

@@ -53,14 +53,12 @@ def test_density_and_score_are_stans():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_moments_and_names_of_a_run(dtype):
-    x0 = np.random.default_rng(1).normal(size=(20, 8)).astype(dtype)
+def test_moments_and_names_of_a_run():
+    x0 = np.random.default_rng(1).normal(size=(20, 8)).astype(np.float32)
     trace = xps.sample(stan_target(Stan()), xps.NUTS(), x0, 400, seed=2, progress=False)
     values = trace.map(stan_parameters(Stan(), transformed=True, generated=True))
-    assert {name: value.shape[2:] for name, value in values.items()} == {
-        "mu": (), "tau": (), "a": (2, 3), "log_tau": (), "twice": (2,)
-    }  # fmt: skip
+    shapes = {"mu": (), "tau": (), "a": (2, 3), "log_tau": (), "twice": (2,)}
+    assert {name: value.shape[2:] for name, value in values.items()} == shapes
     # 8,000 draws with an ESS of 2,000 or more: 5 standard errors; Gamma(3, 2) has mean 1.5 and variance 0.75.
     assert abs(values["mu"].mean() - 1.0) < 5 * 2 / 2000**0.5
     assert abs(values["tau"].mean() - 1.5) < 5 * (0.75 / 2000) ** 0.5
@@ -77,14 +75,11 @@ def test_where_stan_raises_the_density_is_minus_infinity():
     assert np.array_equal(stan_target(Stan()).log_density(x), density)
 
 
-def test_what_is_no_stan_model_is_refused():
+def test_what_is_refused():
     with pytest.raises(CapabilityError, match="a Stan model has a method log_density"):
         stan_target("model.stan")
-
-
-def test_other_arrays_and_dimensions_are_refused():
+    with pytest.raises(PositionError, match="8 unconstrained coordinates"):
+        xps.sample(stan_target(Stan()), xps.RWM(0.1), np.zeros((2, 7)), 2, seed=0)
     torch = pytest.importorskip("torch")
     with pytest.raises(BackendError, match="NumPy"):
         xps.sample(stan_target(Stan()), xps.RWM(0.1), torch.zeros(2, 8), 2, seed=0)
-    with pytest.raises(PositionError, match="8 unconstrained coordinates"):
-        xps.sample(stan_target(Stan()), xps.RWM(0.1), np.zeros((2, 7)), 2, seed=0)

@@ -49,19 +49,6 @@ def test_distributions_of_the_newer_kind():
     assert model.target.log_density(np.zeros((5, 4))).shape == (5,)
 
 
-@pytest.mark.slow
-def test_samplers_find_the_moments():
-    # 200 chains, two coordinates; about 200 x 20 effective draws of RWM and more of NUTS, 5 standard errors.
-    distributions = {"x": stats.gamma(3.0), "y": stats.norm(1.0, 2.0)}
-    for kernel, gradient in ((xps.RWM(1.0), xps.FiniteDifference()), (xps.NUTS(0.5), xps.FiniteDifference())):
-        model = scipy_model(gradient=gradient, **distributions)
-        x0 = model.start(like=np.zeros(0), chains=200, seed=0)
-        trace = xps.sample(model, kernel, x0, 300, seed=1, burn_in=100, progress=False)
-        for name, distribution in distributions.items():
-            error = abs(trace[name].mean() - distribution.mean()) / distribution.std()
-            assert error < 5 / np.sqrt(200 * 20), (name, kernel)
-
-
 def test_what_cannot_be_taken_is_refused():
     for value, message in (
         (stats.poisson(3.0), "x is discrete"),
