@@ -35,23 +35,17 @@ def arviz(name, draws, **kwargs):
     return getattr(stats, name)(draws, chain_axis=1, draw_axis=0, **kwargs)
 
 
-# The last lags and pairs differ by parity and for very short chains, so many lengths.
+# The last lags and pairs differ by parity and for very short chains, so many lengths; one chain; and chains apart.
 @pytest.mark.parametrize("n", [10, 11, 12, 13, 14, 15, 25, 250, 1001])
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.95, -0.5, -0.95])
 def test_equals_arviz(n, rho):
     draws = autoregression(rho, (n, 4, 3))
-    np.testing.assert_allclose(chain_ess(draws), arviz("ess", draws, method="mean"), rtol=1e-9)
-    np.testing.assert_allclose(mcse_mean(draws), arviz("mcse", draws, method="mean"), rtol=1e-9)
-    np.testing.assert_allclose(split_rhat(draws), arviz("rhat", draws, method="split"), rtol=1e-11)
-
-
-def test_equals_arviz_for_one_chain_and_for_chains_apart():
-    draws = autoregression(0.5, (300, 1, 2))
-    np.testing.assert_allclose(chain_ess(draws), arviz("ess", draws, method="mean"), rtol=1e-9)
-    apart = autoregression(0.5, (300, 4, 2)) + np.arange(4.0)[:, None]
-    np.testing.assert_allclose(chain_ess(apart), arviz("ess", apart, method="mean"), rtol=1e-9)
-    np.testing.assert_allclose(split_rhat(apart), arviz("rhat", apart, method="split"), rtol=1e-11)
-    assert np.all(split_rhat(apart) > 1.2)
+    apart = draws + np.arange(4.0)[:, None]
+    for given in (draws, draws[:, :1], apart):
+        np.testing.assert_allclose(chain_ess(given), arviz("ess", given, method="mean"), rtol=1e-9)
+        np.testing.assert_allclose(mcse_mean(given), arviz("mcse", given, method="mean"), rtol=1e-9)
+        if given.shape[1] > 1:  # ArviZ has none of one chain
+            np.testing.assert_allclose(split_rhat(given), arviz("rhat", given, method="split"), rtol=1e-11)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9, -0.3])
@@ -67,12 +61,6 @@ def test_ess_of_an_autoregression(rho):
 def test_ess_of_an_antithetic_chain_is_capped():
     draws = autoregression(-0.99, (1000, 2, 2))
     np.testing.assert_allclose(chain_ess(draws), 2000 * np.log10(2000))
-
-
-def test_mcse_is_the_scatter_of_the_mean():
-    draws = autoregression(0.6, (500, 1, 400))
-    scatter = np.std(np.mean(draws, axis=(0, 1)))
-    assert np.mean(mcse_mean(draws)) == pytest.approx(scatter, rel=0.15)
 
 
 @pytest.mark.parametrize("diagnostic", DIAGNOSTICS)

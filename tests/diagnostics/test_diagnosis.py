@@ -1,6 +1,7 @@
 """Runs that ended without a word before: each warns now, and healthy runs do not."""
 
 import math
+import re
 import time
 import warnings
 from contextlib import nullcontext
@@ -45,13 +46,36 @@ def kinds(trace):
 # ---- bad runs --------------------------------------------------------------------------------------------------------
 
 
-def test_steps_that_are_too_small_for_a_wide_coordinate():
-    trace, warned = run(gaussian(np.diag([1.0, 1e4])), xps.MALA(0.5), STARTS * [1, 100])
-    found = kinds(trace)
-    assert found["rhat"].value > 2 and found["rhat"].coordinates == ("x[1]",)
-    assert {"ess_bulk", "ess_tail"} <= set(found)
+WALL = xps.Target(lambda x: np.where(x[..., 0] > 1.7, np.nan, -0.5 * np.sum(x**2, axis=-1)), score=lambda x: -x)
+TEN = np.random.default_rng(0).normal(size=(4, 10))
+MIXING = {"rhat", "ess_bulk", "ess_tail"}
+BAD = {  # target, kernel, starts, kinds of findings, the first line
+    "small steps": (gaussian(np.diag([1.0, 1e4])), xps.MALA(0.5), STARTS * [1, 100], {"slow", *MIXING}, r"in x\[1\]"),
+    "never moves": (ROUND, xps.MALA(1e9), STARTS, {"stuck"}, "4 of 4 chains never moved"),
+    "modes": (
+        TWO_MODES,
+        xps.MALA(0.5),
+        np.array([[-4.0, 0], [4, 0], [-4, 0], [4, 0]]),
+        {"modes", *MIXING},
+        r"2 near -3.* and 2 near [34].* in x\[0\]",
+    ),
+    "grows": (ROUND, xps.ULA(2.7), STARTS, {"growth", "rhat"}, r"by a factor of \d.*e\+1\d\d"),
+    "far starts": (ROUND, xps.MALA(0.1), STARTS + 100, {"transient", "acceptance", "tails", *MIXING}, "set burn_in"),
+    "wall": (WALL, xps.MALA(0.5), np.minimum(STARTS, 0.5), {"bound", "divergences"}, "the log density is nan"),
+    "resonance": (ROUND, xps.HMC(0.1, 31), STARTS, {"resonance", "rhat", "ess_tail"}, "swing from side to side"),
+    "rejects": (gaussian(np.eye(10)), xps.RWM(3.0), TEN, {"acceptance", *MIXING}, "probability 0.0003.* smaller step"),
+}
+
+
+@pytest.mark.parametrize(("target", "kernel", "x0", "found", "first"), BAD.values(), ids=BAD)
+def test_a_bad_run_is_told(target, kernel, x0, found, first):
+    trace, warned = run(target, kernel, x0)
+    assert np.max(np.abs(trace.draws)) < np.inf and set(kinds(trace)) == found
     assert [text for _, text in warned] == [f"{f} [{entry(f.kind, 'diagnosis')}]" for f in trace.diagnose()]
-    assert {category for category, _ in warned} == {ConvergenceWarning}
+    assert {category for category, _ in warned} == {DivergenceWarning if "bound" in found else ConvergenceWarning}
+    assert re.search(first, warned[0][1])
+    if "divergences" in found:
+        assert ", near x[0] = " in warned[1][1]
 
 
 @pytest.mark.parametrize(
@@ -69,25 +93,12 @@ def test_findings_of_one_class_are_one_warning(kinds, lines):
     assert str(caught[0].message).startswith(f"{kinds[0]}: advice [docs: diagnosis#{kinds[0]}]")
 
 
-def test_chains_that_never_move():
-    trace, warned = run(ROUND, xps.MALA(1e9))
-    assert list(kinds(trace)) == ["stuck"] and len(warned) == 1
-    trace, _ = run(TWO_MODES, xps.MALA(0.5), np.where(np.arange(4)[:, None] == 2, np.nan, STARTS)[[0, 1, 3]])
-    assert "stuck" not in kinds(trace)
-
-
-def test_chains_in_two_modes():
-    trace, _ = run(TWO_MODES, xps.MALA(0.5), np.array([[-4.0, 0], [4, 0], [-4, 0], [4, 0]]))
-    found = kinds(trace)
-    assert found["rhat"].value > 1.5 and found["modes"].coordinates == ("x[0]",)
-    assert "2 near -4" in found["modes"].what or "2 near -3.9" in found["modes"].what
-
-
-def test_an_unadjusted_chain_that_grows():
-    trace, _ = run(ROUND, xps.ULA(2.7))
-    assert 1e100 < np.max(np.abs(trace.draws)) < np.inf
-    assert set(kinds(trace)) == {"growth", "rhat"}
-    assert kinds(run(ROUND, xps.ULA(0.3))[0]).keys() == set()
+def test_what_is_healthy_again():
+    """A smaller step, a burn-in, or chains of which one was lost."""
+    lost = np.where(np.arange(4)[:, None] == 2, np.nan, STARTS)[[0, 1, 3]]
+    assert "stuck" not in kinds(run(TWO_MODES, xps.MALA(0.5), lost)[0])
+    assert not kinds(run(ROUND, xps.ULA(0.3))[0])
+    assert "transient" not in kinds(run(ROUND, xps.MALA(0.1), STARTS + 100, burn_in=200)[0])
 
 
 def test_a_tilt_that_is_too_strong_at_first():
@@ -105,28 +116,6 @@ def test_a_tilt_that_is_too_strong_at_first():
     recorder = Repellence()
     seen, _ = run(ROUND, repellent(50.0), burn_in=100, recorders=[xps.Draws(), recorder])
     assert recorder.findings(seen.recorded["repellence"]) == []
-
-
-def test_starts_that_are_far_away():
-    found = kinds(run(ROUND, xps.MALA(0.1), STARTS + 100)[0])
-    assert "transient" in found and "burn_in" in found["transient"].advice
-    assert "transient" not in kinds(run(ROUND, xps.MALA(0.1), STARTS + 100, burn_in=200)[0])
-
-
-def test_divergences_and_where():
-    wall = xps.Target(lambda x: np.where(x[..., 0] > 1.7, np.nan, -0.5 * np.sum(x**2, axis=-1)), score=lambda x: -x)
-    _, warned = run(wall, xps.MALA(0.5), np.minimum(STARTS, 0.5))
-    assert warned[0][0] is DivergenceWarning and "the log density is nan" in warned[0][1]
-    assert warned[1][0] is DivergenceWarning and ", near x[0] = " in warned[1][1]
-
-
-def test_hmc_at_a_resonance():
-    assert "resonance" in kinds(run(ROUND, xps.HMC(0.1, 31))[0])
-
-
-def test_a_kernel_that_accepts_next_to_nothing():
-    found = kinds(run(gaussian(np.eye(10)), xps.RWM(3.0), np.random.default_rng(0).normal(size=(4, 10)))[0])
-    assert 0 < found["acceptance"].value < 0.05
 
 
 def test_energies_of_a_recorder_are_judged():
@@ -163,20 +152,19 @@ def test_a_sweep_names_its_bad_group_alone():
     assert "! rhat" in lines[2] and not any("!" in line for line in lines[4:9])
 
 
-def test_a_few_draws_are_not_warned_of():
+def test_what_is_not_warned_of():
+    """A few draws, particles that are no chains, and what one filter takes."""
     trace, warned = run(ROUND, xps.MALA(0.5), draws=9)
     assert list(kinds(trace)) == ["few_draws"] and not warned
-
-
-def test_particles_that_are_no_chains_are_not_judged_as_chains():
-    trace, warned = run(ROUND, xps.SVGD(step_size=0.1), np.random.default_rng(0).normal(size=(20, 2)), draws=50)
-    assert not warned and not trace.metadata["diagnosis"]["chains"]
-
-
-@pytest.mark.parametrize("recorder", [xps.Draws(), xps.Moments()])
-def test_the_table_of_particles_says_that_they_may_have_weights(recorder):
-    trace, _ = run(ROUND, xps.SVGD(step_size=0.1), STARTS, draws=50, recorders=[recorder])
-    assert "note: these are particles" in str(trace.summary())
+    x0 = np.random.default_rng(0).normal(size=(20, 2))
+    for recorder in (xps.Draws(), xps.Moments()):
+        trace, warned = run(ROUND, xps.SVGD(step_size=0.1), x0, draws=50, recorders=[recorder])
+        assert not warned and not trace.metadata["diagnosis"]["chains"]
+        assert "note: these are particles" in str(trace.summary())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DiagnosisWarning)
+        xps.sample(ROUND, xps.MALA(1e9), STARTS, 20, seed=1, progress=False)
 
 
 # ---- what the target is asked ----------------------------------------------------------------------------------------
@@ -206,19 +194,6 @@ def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long(monkeypatch):
     assert examined(trace, real)[1] == trace.diagnose()
 
 
-def test_what_the_recorders_found_stays_beside_what_the_target_shows():
-    half = xps.Target(lambda x: np.where(x[..., 0] < 0, -np.inf, -x[..., 0]), score=lambda x: -np.ones_like(x))
-    trace, _ = run(half, xps.HMC(0.5, 5), np.abs(STARTS[:, :1]), 400)
-    told = trace.metadata["diagnosis"]["findings"]
-    (bound,) = (i for i, fields in enumerate(told) if fields["kind"] == "bound")
-    mine = told[bound] | {"kind": "mine"}
-    known = trace.metadata["diagnosis"] | {"findings": [mine]}
-    other = replace(trace, metadata=trace.metadata | {"diagnosis": known})
-    again, found = examined(other, half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
-    assert {"mine", "bound"} <= {finding.kind for finding in found}
-    assert [fields["kind"] for fields in again.metadata["diagnosis"]["findings"]] == ["mine", "bound"]
-
-
 def test_places_around_chains_that_do_not_move_are_elsewhere():
     rows = np.broadcast_to(STARTS, (10, 4, 2))
     assert all(np.all(place != STARTS) for place in target_module._around(rows))
@@ -241,15 +216,9 @@ def test_the_last_rays_are_as_long_as_the_draws_go():
 # ---- the machinery ---------------------------------------------------------------------------------------------------
 
 
-def test_one_filter_takes_all():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DiagnosisWarning)
-        xps.sample(ROUND, xps.MALA(1e9), STARTS, 20, seed=1, progress=False)
-
-
 def test_findings_are_the_same_after_a_file(tmp_path):
-    trace, _ = run(ROUND, xps.SRMC(xps.MALA(0.5), 50.0), recorders=(xps.Draws(), Repellence(limit=1e-9)))
+    recorders = (xps.Draws(), Repellence(limit=1e-9))
+    trace, _ = run(ROUND, xps.SRMC(xps.MALA(0.5), 50.0), recorders=recorders)
     trace.save(tmp_path / "a.npz")
     again = xps.load(tmp_path / "a.npz")
     assert again.diagnose() == trace.diagnose()
@@ -257,11 +226,23 @@ def test_findings_are_the_same_after_a_file(tmp_path):
     assert "alpha |s . theta|" in tilt.what  # the recorder's own, and no second one
 
 
+def test_what_the_recorders_found_stays_beside_what_the_target_shows():
+    half = xps.Target(lambda x: np.where(x[..., 0] < 0, -np.inf, -x[..., 0]), score=lambda x: -np.ones_like(x))
+    trace, _ = run(half, xps.HMC(0.5, 5), np.abs(STARTS[:, :1]), 400)
+    diagnosis = trace.metadata["diagnosis"]
+    (bound,) = (fields for fields in diagnosis["findings"] if fields["kind"] == "bound")
+    other = replace(
+        trace, metadata=trace.metadata | {"diagnosis": diagnosis | {"findings": [bound | {"kind": "mine"}]}}
+    )
+    again, found = examined(other, half.prepare(trace.draws[-1], Capability.LOG_DENSITY))
+    assert {"mine", "bound"} <= {finding.kind for finding in found}
+    assert [fields["kind"] for fields in again.metadata["diagnosis"]["findings"]] == ["mine", "bound"]
+
+
 def test_a_checkpoint_that_is_saved_often_warns_once(tmp_path):
     kernel = xps.SRMC(xps.MALA(0.5), 50.0)
-    _, warned = run(
-        ROUND, kernel, draws=100, recorders=(Repellence(limit=1e-9),), checkpoint=xps.Checkpoint(tmp_path, every=0.0)
-    )
+    checkpoint = xps.Checkpoint(tmp_path, every=0.0)
+    _, warned = run(ROUND, kernel, draws=100, recorders=(Repellence(limit=1e-9),), checkpoint=checkpoint)
     assert len([text for _, text in warned if "alpha |s . theta|" in text]) == 1
 
 
@@ -298,14 +279,8 @@ def test_the_one_slow_coordinate_of_many_is_found_in_many_chains(shape):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 9, 10])
 def test_few_draws_of_very_many_chains_can_be_looked_at(rows):
-    draws, full = np.random.default_rng(2).normal(size=(rows, 33_000, 9)), np.full(33_000, 0.7)
-    found = diagnose(draws, list("abcdefghi"), RunStatistics(rows, full, full, np.zeros(33_000), {}), {}, {})
-    assert {finding.kind for finding in found} <= {"few_draws"}
-
-
-def test_the_ess_of_some_chains_stands_for_all():
-    draws = np.random.default_rng(0).normal(size=(200, 500, 1))
-    assert CoarsePass(draws, ["x"]).figures().mixing.ess_bulk[0] == pytest.approx(100_000, rel=0.1)
+    draws = np.random.default_rng(2).normal(size=(rows, 33_000, 9))
+    assert {finding.kind for finding in judged(draws, np.zeros(33_000))} <= {"few_draws"}
 
 
 def test_what_is_looked_at_is_bounded():
@@ -342,51 +317,50 @@ def test_energies_of_hamiltonian_kernels_tell_heavy_tails(kernel):
     x0 = np.random.default_rng(0).normal(size=(4, 50))
     heavy = xps.Target(lambda x: -np.sum(np.log1p(x**2), axis=-1), score=lambda x: -2 * x / (1 + x**2))
     normal = xps.Target(lambda x: -0.5 * np.sum(x**2, axis=-1), score=lambda x: -x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DiagnosisWarning)
-        found = {name: xps.sample(t, kernel, x0, 500, seed=1) for name, t in (("heavy", heavy), ("normal", normal))}
-    assert abs(found["normal"].statistics["energy"].mean() - 50) < 2  # half of it potential, half kinetic
-    kinds = {name: {f.kind for f in trace.diagnose()} for name, trace in found.items()}
-    assert "energy" in kinds["heavy"]
-    assert "energy" not in kinds["normal"]
+    of_heavy, of_normal = (run(target, kernel, x0, 500)[0] for target in (heavy, normal))
+    assert abs(of_normal.statistics["energy"].mean() - 50) < 2  # half of it potential, half kinetic
+    assert "energy" in kinds(of_heavy) and "energy" not in kinds(of_normal)
 
 
-@pytest.mark.parametrize("kernel", [xps.MALA(0.5), xps.ULA(0.5)])
-def test_a_few_divergences_are_told_where_nothing_rejects(kernel):
-    draws, full = np.random.default_rng(0).normal(size=(10_000, 4, 2)), np.full(4, 0.7)
-    statistics = RunStatistics(10_000, full, full, np.array([1, 0, 0, 0]), {})
-    found = diagnose(draws, ["a", "b"], statistics, {}, about(kernel, xps.Real(), 2))
-    assert [f.kind for f in found] == (["divergences"] if isinstance(kernel, xps.ULA) else [])
+def judged(draws, diverged, kernel=None, recorded=None):
+    """The kinds of findings of draws and of each chain's count of divergences."""
+    full = np.full(draws.shape[1], 0.7)
+    statistics = RunStatistics(len(draws), full, full, np.asarray(diverged), {})
+    names, settings = list("abcdefghi")[: draws.shape[-1]], {} if kernel is None else about(kernel, xps.Real(), 2)
+    return diagnose(draws, names, statistics, recorded or {}, settings)
 
 
-@pytest.mark.parametrize(("diverged", "found"), [(6, False), (7, True)])
-def test_divergences_that_two_in_4000_steps_explain(diverged, found):
+@pytest.mark.parametrize(
+    ("steps", "kernel", "diverged", "found"),
+    [
+        (10_000, xps.MALA(0.5), 1, False),
+        (10_000, xps.ULA(0.5), 1, True),
+        (1000, xps.MALA(0.5), 6, False),
+        (1000, xps.MALA(0.5), 7, True),
+    ],
+    ids=["rejects", "nothing rejects", "2 in 4000 explain", "too many"],
+)
+def test_a_few_divergences_are_told_where_nothing_rejects_or_chance_explains_them(steps, kernel, diverged, found):
     """A Poisson variable of mean 2 exceeds 6 in one case of 200."""
-    draws, full = np.random.default_rng(0).normal(size=(1000, 4, 2)), np.full(4, 0.7)
-    statistics = RunStatistics(1000, full, full, np.array([diverged, 0, 0, 0]), {})
-    findings = diagnose(draws, ["a", "b"], statistics, {}, about(xps.MALA(0.5), xps.Real(), 2))
-    assert bool(findings) == found
+    draws = np.random.default_rng(0).normal(size=(steps, 4, 2))
+    findings = judged(draws, [diverged, 0, 0, 0], kernel)
+    assert [f.kind for f in findings] == (["divergences"] if found else [])
 
 
 @pytest.mark.parametrize("diverged", [[0, 0, 0, 0], [5, 0, 0, 0]])
 def test_values_on_their_way_to_the_smallest_numbers_are_told_where_a_chain_diverged(diverged):
-    draws, full = np.exp(np.random.default_rng(0).normal(-400, 1, (1000, 4, 1))), np.full(4, 0.7)
-    statistics = RunStatistics(1000, full, full, np.array(diverged), {})
-    found = diagnose(draws, ["a"], statistics, {}, {})
+    found = judged(np.exp(np.random.default_rng(0).normal(-400, 1, (1000, 4, 1))), diverged)
     assert any(f.kind == "underflow" for f in found) == any(diverged)
 
 
-@pytest.mark.parametrize("where", ["anywhere", "in a neck"])
-def test_a_few_divergences_are_told_where_they_are_in_one_region(where):
+@pytest.mark.parametrize("neck", [False, True], ids=["anywhere", "in a neck"])
+def test_a_few_divergences_are_told_where_they_are_in_one_region(neck):
     """Six of 40,000 steps: a neck that the chains do not enter, which no other finding sees."""
     draws = np.random.default_rng(0).normal(size=(10_000, 4, 2))
     rows = np.zeros(draws.shape[:2], dtype=bool)
-    at = np.argsort(draws[:, 0, 0])[:6] if where == "in a neck" else np.arange(0, 6000, 1000)
-    rows[at, 0] = True
-    full = np.full(4, 0.7)
-    statistics = RunStatistics(10_000, full, full, np.sum(rows, axis=0), {})
-    found = diagnose(draws, ["a", "b"], statistics, {"diverged": rows}, {})
-    assert [f.kind for f in found] == (["divergences"] if where == "in a neck" else [])
+    rows[np.argsort(draws[:, 0, 0])[:6] if neck else np.arange(0, 6000, 1000), 0] = True
+    found = judged(draws, np.sum(rows, axis=0), recorded={"diverged": rows})
+    assert [f.kind for f in found] == (["divergences"] if neck else [])
     assert all(", near a = -3." in f.what for f in found)
 
 

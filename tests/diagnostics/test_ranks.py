@@ -5,20 +5,16 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from tests.diagnostics.test_convergence import arviz, autoregression
 from xpsample.diagnostics.convergence import chain_ess, mixing, nested_rhat, normal_quantile, normal_scores, split_rhat
-
-
-def autoregressive(rho, n, chains, dim, seed=0):
-    """Stationary chains of N(0, 1) whose draws have correlation rho."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, chains, dim))
-    for i in range(1, n):
-        x[i] = rho * x[i - 1] + np.sqrt(1 - rho**2) * x[i]
-    return x
 
 
 def ranked(draws):
     return normal_scores(draws)[0]
+
+
+def autoregressive(rho, n, chains, dim, seed=0):
+    return autoregression(rho, (n, chains, dim), seed)
 
 
 def test_normal_quantiles():
@@ -34,15 +30,14 @@ def test_equal_draws_share_a_rank():
 
 @pytest.mark.parametrize("n", [100, 101])
 def test_figures_agree_with_arviz(n):
-    stats = pytest.importorskip("arviz_stats.base").array_stats
     draws = autoregressive(0.7, n, 4, 4)
     draws[..., 1] = np.round(draws[..., 1])  # ties
     draws[..., 2] = np.tan(1.4 * np.clip(draws[..., 2], -1.1, 1.1))  # a heavy tail
     draws[:, 0, 3] *= 3  # a chain with another scale, which only folding sees
-    found, axes = mixing(draws), {"chain_axis": 1, "draw_axis": 0}
-    np.testing.assert_allclose(found.ess_bulk, stats.ess(draws, method="bulk", **axes), rtol=1e-4)
-    np.testing.assert_allclose(found.ess_tail, stats.ess(draws, method="tail", prob=(0.05, 0.95), **axes), rtol=1e-9)
-    np.testing.assert_allclose(found.rhat, stats.rhat(draws, method="rank", **axes), rtol=1e-4)
+    found = mixing(draws)
+    np.testing.assert_allclose(found.ess_bulk, arviz("ess", draws, method="bulk"), rtol=1e-4)
+    np.testing.assert_allclose(found.ess_tail, arviz("ess", draws, method="tail", prob=(0.05, 0.95)), rtol=1e-9)
+    np.testing.assert_allclose(found.rhat, arviz("rhat", draws, method="rank"), rtol=1e-4)
     assert found.rhat[3] > 1.05 and split_rhat(draws)[3] < 1.02
 
 
