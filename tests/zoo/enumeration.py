@@ -55,9 +55,8 @@ def check_states(target, dim, direct, library, has_score=True):
     if has_score:
         bound = target.prepare(x, SCORE)
         assert bound.evaluate(x).score.dtype == x.dtype
-        np.testing.assert_allclose(
-            library.host(bound.evaluate(x).score), slopes(target, states), rtol=1e-4, atol=1e-5 + 20 * tolerance
-        )
+        score = library.host(bound.evaluate(x).score)
+        np.testing.assert_allclose(score, slopes(target, states), rtol=1e-4, atol=1e-5 + 20 * tolerance)
 
 
 def slopes(target, x, h=1e-5):

@@ -11,7 +11,8 @@ from tests.zoo.derivatives import EVERYTHING, check_density, check_hvp, check_li
 from xpsample.core.errors import HyperparameterError
 from xpsample.zoo import curved, logistic, time_series
 from xpsample.zoo.gaussian import conditioned_covariance, gaussian
-from xpsample.zoo.mixture import gaussian_mixture
+from xpsample.zoo.mixture import gaussian_mixture, smoothed_mixture
+from xpsample.zoo.moments import long_run_moments, normal_moments
 
 stats = pytest.importorskip("scipy.stats")
 RNG = np.random.default_rng(5)
@@ -178,6 +179,16 @@ def test_moments_of_the_funnel():
     np.testing.assert_array_equal(moments.mean, 0.0)
 
 
+@pytest.mark.parametrize(("name", "dim"), [("brownian-motion", 32), ("german-credit", 51), ("breast-cancer", 31)])
+def test_moments_of_normals_and_of_long_runs(name, dim):
+    moments = long_run_moments(name)
+    assert all(part.shape == (dim,) for part in moments)
+    assert np.all(moments.variance > 0) and np.all(moments.square_variance > 0)
+    mean, sd = np.array([0.0, 3.0, -1.0]), np.array([1.0, 0.5, 2.0])
+    draws = mean + sd * np.random.default_rng(0).standard_normal((200_000, 3))
+    check_moments(normal_moments(mean, sd**2), draws)
+
+
 @pytest.mark.parametrize(
     ("parameters", "x", "expected"),
     [
@@ -188,6 +199,39 @@ def test_moments_of_the_funnel():
 )
 def test_parameters(parameters, x, expected):
     np.testing.assert_allclose(parameters(np.array([x])), [expected])
+
+
+# ---- mixtures --------------------------------------------------------------------------------------------------------
+
+
+def test_one_component_is_a_normal():
+    x = np.random.default_rng(0).standard_normal((2, 4, 2))
+    mixture = gaussian_mixture([1.0], MEANS[:1], 0.3).prepare(x, EVERYTHING)
+    normal = gaussian(0.09 * np.eye(2), MEANS[0]).prepare(x, EVERYTHING)
+    constant = np.log(2 * np.pi * 0.09)
+    np.testing.assert_allclose(mixture.evaluate(x).log_density, normal.evaluate(x).log_density - constant, rtol=1e-12)
+    np.testing.assert_allclose(mixture.evaluate(x).score, normal.evaluate(x).score, rtol=1e-12)
+    np.testing.assert_allclose(mixture.hvp(x, x), normal.hvp(x, x), rtol=1e-12)
+
+
+def test_smoothed_by_noise_the_variances_grow(library):
+    """Weights, density and derivatives are those of the mixture with sds sqrt(sds^2 + sigma^2)."""
+    x, v = (library.array(a) for a in np.random.default_rng(0).standard_normal((2, 2, 4, 2)))
+    for sigma in (0.0, 0.8):
+        smooth = smoothed_mixture(5 * WEIGHTS, MEANS, SDS, sigma).prepare(x, EVERYTHING)
+        plain = gaussian_mixture(WEIGHTS, MEANS, np.hypot(SDS, sigma)).prepare(x, EVERYTHING)
+        for a, b in zip(smooth.evaluate(x)[1:3], plain.evaluate(x)[1:3], strict=True):
+            np.testing.assert_allclose(library.host(a), library.host(b), rtol=1e-11)
+        np.testing.assert_allclose(library.host(smooth.hvp(x, v)), library.host(plain.hvp(x, v)), rtol=1e-10)
+
+
+def test_far_away_only_the_widest_component_counts():
+    """Where every component's density underflows, the widest one's normal remains."""
+    x = 1e4 * np.array([[1.0, 1.0], [-1.0, 0.5]])
+    bound = gaussian_mixture(WEIGHTS, MEANS, SDS).prepare(x, EVERYTHING)
+    np.testing.assert_allclose(bound.evaluate(x).score, MEANS[1] - x, rtol=1e-12)
+    np.testing.assert_allclose(bound.hvp(x, np.ones_like(x)), -np.ones_like(x), rtol=1e-6)
+    assert np.all(np.isfinite(bound.evaluate(x).log_density))
 
 
 @pytest.mark.parametrize(
@@ -211,6 +255,7 @@ def test_parameters(parameters, x, expected):
         (lambda: gaussian_mixture(WEIGHTS - 0.2, MEANS, SDS), "weights must be positive"),
         (lambda: gaussian_mixture(WEIGHTS, MEANS, 0.0), "sds must be positive"),
         (lambda: gaussian_mixture(WEIGHTS, MEANS + np.inf, SDS), "means"),
+        (lambda: smoothed_mixture(WEIGHTS, MEANS, SDS, -1.0), "sigma must be at least 0"),
         (lambda: logistic.item_response(STUDENT), "or none of them"),
         (lambda: logistic.item_response(STUDENT, QUESTION, CORRECT[:-1]), "or none of them"),
     ],
