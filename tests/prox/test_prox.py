@@ -92,7 +92,7 @@ def test_the_gap_bounds_the_error_and_shrinks():
     assert np.all(gaps[0] > 0.1) and np.all(gaps[-1] < 0.03)
 
 
-@pytest.mark.parametrize("g", [IsotropicTV(SHAPE, 30), AnisotropicTV(SHAPE, 30)], ids=["isotropic", "anisotropic"])
+@pytest.mark.parametrize("g", [IsotropicTV(SHAPE, 30), AnisotropicTV(SHAPE, 30)], ids=lambda g: type(g).__name__)
 def test_total_variation_by_hand(library32, g):
     image = np.zeros((6, 5))
     image[2:4, 1:3] = 2.0  # a square of side 2: 8 edges of height 2, one pixel of which has both its differences
@@ -107,7 +107,7 @@ def test_total_variation_by_hand(library32, g):
 
 
 @pytest.mark.parametrize(
-    "g", [L1(), IsotropicTV(SHAPE, 300), AnisotropicTV(SHAPE, 300)], ids=["l1", "isotropic", "anisotropic"]
+    "g", [L1(), IsotropicTV(SHAPE, 300), AnisotropicTV(SHAPE, 300)], ids=lambda g: type(g).__name__
 )
 def test_gradient_of_the_envelope(g):
     """(x - prox(x)) / smoothing is the gradient of the Moreau envelope, by central differences of its values."""
