@@ -53,15 +53,14 @@ def test_one_chain():
 @pytest.mark.slow
 def test_what_is_drawn_has_the_bias():
     # 512 chains of 200 nearly independent draws, ten steps apart: the variance is known to 0.5 %.
-    trace = xps.sample(
-        gaussian(np.eye(2)), ULA(), normals(512, 2), 200, burn_in=100, thinning=10, seed=xps.Portable(3), progress=False
-    )
-    excess = np.var(trace.draws, axis=(0, 1)) - 1
+    def run(kernel, seed):
+        settings = {"burn_in": 100, "thinning": 10, "progress": False}
+        trace = xps.sample(gaussian(np.eye(2)), kernel, normals(512, 2), 200, seed=seed, **settings)
+        return trace.kernel, np.var(trace.draws, axis=(0, 1)) - 1
+
+    kernel, excess = run(ULA(), xps.Portable(3))
     assert np.all((excess > 0.03) & (excess < 0.07))
-    biased = xps.sample(  # a twin, of twice the step size
-        gaussian(np.eye(2)), ULA(2 * trace.kernel.step_size), normals(512, 2), 200, burn_in=100, thinning=10, seed=3
-    )
-    assert np.all(np.var(biased.draws, axis=(0, 1)) - 1 > 0.07)
+    assert np.all(run(ULA(2 * kernel.step_size), 3)[1] > 0.07)  # a twin
 
 
 def test_minibatches():
@@ -83,22 +82,11 @@ def test_minibatches():
 
 
 def test_moreau_envelopes():
-    precision = np.diag([1.0, 4.0])
-    kernel = xps.sample(gaussian(precision), MYULA(regularizer=xps.L1()), normals(64, 2), 1, seed=1).kernel
+    def tuned(**settings):
+        kernel = MYULA(regularizer=xps.L1(), **settings)
+        return xps.sample(gaussian(np.diag([1.0, 4.0])), kernel, normals(64, 2), 1, seed=1).kernel
+
+    kernel, given = tuned(), tuned(smoothing=0.01)
     assert kernel.smoothing == pytest.approx(1 / 4, rel=0.1)
     assert kernel.step_size == pytest.approx(0.1 / 1.05 / 8, rel=0.1)
-    given = xps.sample(
-        gaussian(precision), MYULA(regularizer=xps.L1(), smoothing=0.01), normals(64, 2), 1, seed=1
-    ).kernel
     assert given.smoothing == 0.01 and given.step_size == pytest.approx(0.1 / 1.05 / 104, rel=0.05)
-
-
-def test_groups_and_libraries_agree(library):
-    precision, x0 = rotated(4, 10.0), normals(2, 8, 4) * np.asarray([1.0, 5.0])[:, None, None]
-    here = xps.sample(gaussian(precision), ULA(), x0, 1, warmup=60, seed=xps.Portable(1)).kernel
-    there = xps.sample(
-        gaussian(library.array(precision)), ULA(), library.array(x0), 1, warmup=60, seed=xps.Portable(1)
-    ).kernel
-    np.testing.assert_array_equal(library.host(there.step_size), here.step_size)
-    np.testing.assert_array_equal(library.host(there.preconditioner), here.preconditioner)
-    assert here.step_size.shape == (2, 1) and here.preconditioner.shape == (2, 1, 4)

@@ -82,14 +82,3 @@ def test_correlations_that_the_metric_leaves_lengthen_it():
 def test_with_a_step_size_it_is_in_the_units_of_that():
     target, x0 = gaussian(1e4 * np.eye(20)), 0.01 * normals(16, 20)
     assert length(target, x0, MCLMC(0.05)) == pytest.approx(0.01 * math.sqrt(20), rel=0.3)
-
-
-@pytest.mark.first_cases(1)
-def test_every_library_and_every_group(library):
-    x0, kernel = normals(2, 8, 5), MCLMC()
-    settings = {"warmup": 50, "seed": xps.Portable(1), "progress": False}
-    there = xps.sample(gaussian(library.array(rotated(5, 30.0))), kernel, library.array(x0), 3, **settings)
-    here = xps.sample(gaussian(rotated(5, 30.0)), kernel, x0, 3, **settings)
-    assert here.kernel.length.shape == (2, 1) and here.kernel.length[0] != here.kernel.length[1]
-    np.testing.assert_array_equal(library.host(there.kernel.length), here.kernel.length)
-    np.testing.assert_allclose(library.host(there.draws), here.draws, rtol=1e-8, atol=1e-8)

@@ -6,6 +6,7 @@ from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
 from tests.adaptation.rules_support import gaussian, normals
+from tests.adaptation.test_single_rules import seen
 from xpsample.adaptation import LowRankMetric
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, RWM
@@ -58,8 +59,6 @@ def test_kernels_that_take_it(make):
 
 def estimate(x, score, directions=10, counts=None):
     """Of draws and scores (n, dim)."""
-    from tests.adaptation.test_single_rules import seen
-
     rule = LowRankMetric(directions)
     memory = rule.init(numpy_xp, Point(x[:1], None, score[:1]), True)
     counts = np.ones((len(x), 1)) if counts is None else counts
@@ -97,20 +96,10 @@ def test_the_directions_alone_are_not_enough():
     assert left(other.inverse(), full) > 2 * left(found.inverse(), full)
 
 
-FEW = {
-    "no draw": (0, 4),
-    "one draw": (1, 4),
-    "two draws": (2, 40),
-    "fewer than directions": (5, 40),
-    "fewer coordinates than directions": (50, 2),
-    "one coordinate": (50, 1),
-}
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", FEW)
-def test_few_draws_or_coordinates(name, dtype):
-    count, dim = FEW[name]
+@pytest.mark.parametrize(("count", "dim"), [(0, 4), (1, 4), (2, 40), (5, 40), (50, 2), (50, 1)])
+def test_few_draws_or_coordinates(count, dim, dtype):
+    """No draw, one, two; fewer than directions; fewer coordinates than directions."""
     full = covariance(dim, np.asarray([100.0])) if dim > 1 else np.asarray([[9.0]])
     x = np.random.default_rng(2).normal(size=(60, dim)) @ np.linalg.cholesky(full).T
     score = -x @ np.linalg.inv(full)
@@ -144,8 +133,6 @@ def test_coordinates_that_do_not_move_and_scores_that_are_not_finite():
 
 def test_the_last_draws_are_kept():
     """With 4 chains 32 slots, which hold draws of the last two thirds at every step, none of them empty or twice."""
-    from tests.adaptation.test_single_rules import seen
-
     rule = LowRankMetric()
     x = np.zeros((4, 2))
     memory = rule.init(numpy_xp, Point(x, None, -x), True)
@@ -158,24 +145,6 @@ def test_the_last_draws_are_kept():
             assert made[0] <= 1.1 * n / 3 + 5
             assert np.max(np.diff(made)) <= 1 + 0.06 * n
     np.testing.assert_array_equal(memory.x[:, 0, 0], memory.made[:, 0])
-
-
-def test_every_library_tunes_to_the_same_mass(library):
-    full, x0 = covariance(8), normals(2, 8, 8)
-    settings = {"warmup": 60, "seed": xps.Portable(5), "progress": False}
-    kernel = HMC(steps=3, mass=LowRankMetric(3))
-    there = xps.sample(gaussian(library.array(np.linalg.inv(full))), kernel, library.array(x0), 20, **settings)
-    here = xps.sample(gaussian(np.linalg.inv(full)), kernel, x0, 20, **settings)
-    assert here.kernel.mass.vectors.shape == (2, 8, 3)
-    np.testing.assert_array_equal(library.host(there.kernel.mass.sd), here.kernel.mass.sd)
-    np.testing.assert_array_equal(library.host(there.kernel.mass.values), here.kernel.mass.values)
-    np.testing.assert_array_equal(library.host(there.kernel.step_size), here.kernel.step_size)
-    unit = np.broadcast_to(np.eye(8), (2, 8, 8))
-    products = library.host(there.kernel.mass.product(library.array(unit)))
-    np.testing.assert_allclose(products, here.kernel.mass.product(unit), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(library.host(there.draws), here.draws, rtol=1e-7, atol=1e-8)
-    assert here.warmup["HMC.mass"].shape == (60, 2, 1, 8)
-    np.testing.assert_array_equal(here.warmup["HMC.mass"][-1], here.kernel.mass.diagonal())
 
 
 def test_the_signs_of_the_directions_do_not_count(monkeypatch):
@@ -213,50 +182,20 @@ def test_groups_tune_as_each_would_alone():
             np.testing.assert_allclose(own[name], shared[name][g], rtol=1e-10)
 
 
-def test_a_run_with_it_has_the_moments():
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_run_with_it_has_the_moments(dtype):
     full = covariance(30)
-    trace = xps.sample(
-        gaussian(np.linalg.inv(full)), HMC(mass=LowRankMetric()), normals(64, 30), 200, seed=1, progress=False
-    )
+    target, x0 = gaussian(np.linalg.inv(full).astype(dtype)), normals(64, 30).astype(dtype)
+    trace = xps.sample(target, HMC(mass=LowRankMetric()), x0, 200, seed=1, progress=False)
     # 64 chains of 200 draws, and a third of them at least count: variances are known to 2.2 %, 5 of those.
     np.testing.assert_allclose(np.mean(trace.draws**2, axis=(0, 1)), np.diag(full), rtol=0.11)
     assert trace.run_statistics.evaluations["score"] < 8
-    again = xps.sample(
-        gaussian(np.linalg.inv(full)), trace.kernel, trace.draws[-1], 5, warmup=0, seed=1, progress=False
-    )
+    mass = trace.kernel.mass
+    assert mass.sd.dtype == mass.vectors.dtype == mass.values.dtype == dtype
+    again = xps.sample(target, trace.kernel, trace.draws[-1], 5, warmup=0, seed=1, progress=False)
     assert again.kernel is trace.kernel
-
-
-def test_single_precision():
-    full, x0 = covariance(20), normals(16, 20).astype(np.float32)
-    precision = np.linalg.inv(full).astype(np.float32)
-    found = xps.sample(gaussian(precision), HMC(mass=LowRankMetric()), x0, 1, warmup=100, seed=1, progress=False).kernel
-    assert found.mass.sd.dtype == found.mass.vectors.dtype == found.mass.values.dtype == np.float32
-    assert left(found.mass, full) < 8
 
 
 def test_kernels_without_scores_are_refused():
     with pytest.raises(HyperparameterError, match="LowRankMetric needs scores"):
         tuned(RWM(covariance=LowRankMetric()), covariance(4), 4)
-
-
-def test_a_warm_up_that_ends_in_it_goes_on(tmp_path):
-    full, calls = covariance(6), [0]
-
-    def log_density(x):
-        calls[0] += 1
-        if calls[0] == 100:
-            raise KeyboardInterrupt
-        return -0.5 * np.sum(x @ np.linalg.inv(full) * x, axis=-1)
-
-    def run(**settings):
-        target = xps.Target(log_density, score=lambda x: -x @ np.linalg.inv(full))
-        kernel = MALA(preconditioner=LowRankMetric())
-        return xps.sample(target, kernel, normals(4, 6), 20, seed=1, warmup=200, progress=False, **settings)
-
-    checkpoint = xps.Checkpoint(tmp_path / "run", every=0)
-    with pytest.raises((xps.core.errors.Interrupted, KeyboardInterrupt)):
-        run(checkpoint=checkpoint)
-    resumed, whole = run(checkpoint=checkpoint), run()
-    np.testing.assert_array_equal(resumed.draws, whole.draws)
-    np.testing.assert_array_equal(resumed.kernel.preconditioner.vectors, whole.kernel.preconditioner.vectors)

@@ -25,27 +25,26 @@ def tuned(kernel, chains=32, warmup=None, precision=PRECISION):
     return xps.sample(gaussian(precision), kernel, x0, 1, warmup=warmup, seed=xps.Portable(1), progress=False).kernel
 
 
+FOUR = rotated(4, 100.0)
+DENSE = {  # kernel, its metric, the precision, the condition that the whole matrix and the diagonal leave
+    "HMC": (HMC, "mass", PRECISION, 3, 300),
+    "NUTS": (NUTS, "mass", PRECISION, 3, 300),
+    "MALA": (MALA, "preconditioner", PRECISION, 3, 300),
+    "RWM, without scores": (RWM, "covariance", FOUR, 5, 20),
+}
+
+
 @pytest.mark.first_cases(1)
-@pytest.mark.parametrize("kernel", [HMC, NUTS])
-def test_dense_masses(kernel):
-    assert left(tuned(kernel(), warmup=120).mass, PRECISION, inverse=True) > 300
-    assert left(tuned(kernel(mass=xps.DenseMetric()), warmup=120).mass, PRECISION, inverse=True) < 3
+@pytest.mark.parametrize(("kernel", "name", "precision", "whole", "diagonal"), DENSE.values(), ids=DENSE)
+def test_what_is_left_of_the_condition(kernel, name, precision, whole, diagonal):
+    def condition(rule):
+        found = tuned(kernel(**rule), warmup=120 if name == "mass" else None, precision=precision)
+        return left(getattr(found, name), precision, inverse=name == "mass")
 
-
-@pytest.mark.slow
-def test_dense_preconditioners():
-    assert left(tuned(MALA()).preconditioner, PRECISION) > 300
-    assert left(tuned(MALA(preconditioner=xps.DenseMetric())).preconditioner, PRECISION) < 3
-    # A twin: the inverse of what it should be.
-    assert left(tuned(MALA(preconditioner=xps.DenseMetric(inverse=True))).preconditioner, PRECISION) > 300
-
-
-@pytest.mark.slow
-def test_dense_without_scores():
-    precision = rotated(4, 100.0)
-    kernel = tuned(RWM(covariance=xps.DenseMetric()), precision=precision)
-    assert left(kernel.covariance, precision) < 5
-    assert left(tuned(RWM(), precision=precision).covariance, precision) > 20
+    assert condition({name: xps.DenseMetric()}) < whole
+    assert condition({}) > diagonal
+    if kernel is MALA:  # a twin: the inverse of what it should be
+        assert condition({name: xps.DenseMetric(inverse=True)}) > diagonal
 
 
 def test_a_run_that_is_dense_has_the_moments():
@@ -64,18 +63,6 @@ def test_the_last_three_tenths_of_a_warm_up_leave_the_metric_as_it_is(mass):
     course = trace.warmup["HMC.mass"].reshape(warm_up, -1)
     moves = np.flatnonzero(np.any(np.diff(course, axis=0) != 0, axis=1)) + 2  # number of the step, from 1
     assert len(moves) > 10 and moves[-1] <= 0.7 * warm_up
-
-
-def test_one_matrix_for_each_group(library):
-    x0, kernel = normals(2, 16, 3) * np.asarray([1.0, 4.0])[:, None, None], HMC(steps=3, mass=xps.DenseMetric())
-    precision, settings = rotated(3, 10.0), {"warmup": 50, "seed": xps.Portable(1), "progress": False}
-    there = xps.sample(gaussian(library.array(precision)), kernel, library.array(x0), 3, **settings)
-    here = xps.sample(gaussian(precision), kernel, x0, 3, **settings)
-    np.testing.assert_allclose(library.host(there.kernel.mass), here.kernel.mass, rtol=1e-12)
-    np.testing.assert_allclose(library.host(there.draws), here.draws, rtol=1e-9)
-    assert here.kernel.mass.shape == (2, 3, 3)
-    again = xps.sample(gaussian(precision), here.kernel, x0, 3, warmup=0, seed=1)
-    assert again.draws.shape == (3, 2, 16, 3)
 
 
 @pytest.mark.slow

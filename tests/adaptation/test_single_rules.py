@@ -27,71 +27,63 @@ class TrajectoryInfo(NamedTuple):
 
 
 def seen(n, steps, accepted, x, score=None, kernel=None, **others):
-    point = Point(x, None, score)
-    no = np.asarray(False)
+    point, no = Point(x, None, score), np.asarray(False)
     info = others.pop("info", Info(accepted, accepted > 0, accepted < 0, None))
     fields = {"beyond": accepted < 0, "following": False, "searching": no, "switched": no, **others}
-    return StepRecord(
-        backend_named("numpy"),
-        numpy_xp,
-        np.asarray(float(n)),
-        np.asarray(float(steps)),
-        point,
-        point,
-        info,
-        kernel,
-        True,
-        **fields,
-    )
+    made, of = np.asarray(float(n)), np.asarray(float(steps))
+    return StepRecord(backend_named("numpy"), numpy_xp, made, of, point, point, info, kernel, True, **fields)
+
+
+def step_sizes(accepted, x, steps=300, harmonic=True, record=lambda eps, accepted: {}):
+    """The step size at each step and at the end, of a rule for 0.65 where a step accepts ``accepted(eps)``."""
+    rule, path = StepSize(0.65, harmonic=harmonic), []
+    memory = rule.init(numpy_xp, Point(x, None, None), True)
+    for n in range(1, steps + 1):
+        eps = rule.value(numpy_xp, memory, None)
+        rates = np.broadcast_to(accepted(eps), x.shape[:-1])
+        memory, _ = rule.update(memory, seen(n, steps, rates, x, **record(eps, rates)))
+        path.append(eps)
+    return np.asarray(path), rule.final(numpy_xp, memory)
+
+
+def scales(rule, points, steps=200):
+    """The rule's memory after points (positions, scores), the first of which is the start."""
+    memory, switches = None, []
+    for n, (x, score) in enumerate(points):
+        if memory is None:
+            memory = rule.init(numpy_xp, Point(x, None, score), True)
+            continue
+        memory, after = rule.update(memory, seen(n, steps, np.ones(len(x)), x, score))
+        switches += [n] if after.switched else []
+    return memory, switches
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("curve", ACCEPTED)
 def test_a_step_size_finds_its_acceptance(curve, scale):
-    """Whatever the scale: the search for the first one goes by factors of 2."""
-    rule, x = StepSize(0.65, harmonic=True), np.zeros((4, 2))
-    memory = rule.init(numpy_xp, Point(x, None, None), True)
-    for n in range(1, 201):
-        eps = rule.value(numpy_xp, memory, None)
-        accepted = np.broadcast_to(ACCEPTED[curve](eps / scale), (4,))
-        memory, _ = rule.update(memory, seen(n, 200, accepted, x))
-    np.testing.assert_allclose(rule.final(numpy_xp, memory) / scale, AT_065[curve], rtol=0.05)
+    """Whatever the scale: the search for the first one goes by factors of 2. Each group has its own."""
+    found = step_sizes(lambda eps: ACCEPTED[curve](eps / scale), np.zeros((4, 2)), 200)[1]
+    np.testing.assert_allclose(found / scale, AT_065[curve], rtol=0.05)
+    scales = np.asarray([[1.0], [50.0]])
+    groups = step_sizes(lambda eps: ACCEPTED[curve](eps / scales), np.zeros((2, 4, 2)), 200, harmonic=False)[1]
+    np.testing.assert_allclose(groups, AT_065[curve] * scales, rtol=0.05)
 
 
 def test_chains_that_accept_nothing_are_not_hidden():
     """Of four chains one diverges above a step size of 0.1: the harmonic mean goes below it, an arithmetic one not."""
-    x, found = np.zeros((4, 2)), {}
-    for harmonic in (True, False):
-        rule = StepSize(0.65, harmonic=harmonic)
-        memory = rule.init(numpy_xp, Point(x, None, None), True)
-        for n in range(1, 301):
-            eps = float(rule.value(numpy_xp, memory, None)[0])
-            accepted = np.asarray([math.exp(-eps)] * 3 + [math.exp(-eps) * (eps < 0.1)])
-            memory, _ = rule.update(memory, seen(n, 300, accepted, x))
-        found[harmonic] = float(rule.final(numpy_xp, memory)[0])
-    assert found[True] < 0.11
-    assert found[False] > 0.11
 
+    def accepted(eps):
+        return np.exp(-eps) * np.where(np.arange(4) == 3, eps < 0.1, True)
 
-def test_groups_have_their_own_step_sizes():
-    rule, x = StepSize(0.65), np.zeros((2, 4, 2))
-    memory = rule.init(numpy_xp, Point(x, None, None), True)
-    for n in range(1, 201):
-        eps = rule.value(numpy_xp, memory, None)
-        memory, _ = rule.update(memory, seen(n, 200, np.exp(-eps / [[1.0], [50.0]]) * np.ones((2, 4)), x))
-    np.testing.assert_allclose(
-        rule.final(numpy_xp, memory)[:, 0], AT_065["exponential"] * np.asarray([1.0, 50.0]), rtol=0.05
-    )
+    assert step_sizes(accepted, np.zeros((4, 2)))[1] < 0.11
+    assert step_sizes(accepted, np.zeros((4, 2)), harmonic=False)[1] > 0.11
 
 
 @pytest.mark.parametrize("scores", [True, False])
 def test_a_metric_finds_variances(scores):
-    rng, sd = np.random.default_rng(3), np.asarray([1e-3, 1.0, 1e3])
-    rule = DiagonalMetric(scores=scores)
-    memory = rule.init(numpy_xp, Point(sd * rng.normal(size=(16, 3)), None, rng.normal(size=(16, 3)) / sd), True)
-    for n in range(1, 201):
-        x = sd * rng.normal(size=(16, 3))
-        memory, _ = rule.update(memory, seen(n, 200, np.ones(16), x, -x / sd**2))
+    rng, sd, rule = np.random.default_rng(3), np.asarray([1e-3, 1.0, 1e3]), DiagonalMetric(scores=scores)
+    draws = [sd * rng.normal(size=(16, 3)) for _ in range(201)]
+    memory, _ = scales(rule, [(x, -x / sd**2) for x in draws])
     # 1,000 draws and more: a standard error below 5 % of a variance; the grid is 1.6 %.
     np.testing.assert_allclose(rule.final(numpy_xp, memory)[0] / sd**2, 1.0, rtol=0.25)
 
@@ -99,75 +91,64 @@ def test_a_metric_finds_variances(scores):
 def test_scores_give_the_scales_of_a_gaussian_far_from_where_it_is():
     """Chains on their way to the mode, in a narrow cloud: var x would say nothing of the target."""
     rng, sd = np.random.default_rng(4), np.asarray([1e-3, 1.0, 1e3])
-    found = {}
-    for scores in (True, False):
-        rule, memory = DiagonalMetric(scores=scores), None
-        for n in range(20):
-            x = 100 * sd * (20 - n) + 1e-4 * sd * rng.normal(size=(64, 3))
-            point = Point(x, None, -x / sd**2)
-            if memory is None:
-                memory = rule.init(numpy_xp, point, True)
-            else:
-                memory, _ = rule.update(memory, seen(n, 200, np.ones(64), x, point.score))
-        found[scores] = rule.value(numpy_xp, memory, None).variance[0] / sd**2
-    np.testing.assert_allclose(found[True], 1.0, rtol=0.1)
-    assert np.all(np.abs(np.log(found[False])) > 1)
+    draws = [100 * sd * (20 - n) + 1e-4 * sd * rng.normal(size=(64, 3)) for n in range(20)]
+    by_scores, by_draws = (
+        rule.value(numpy_xp, scales(rule, [(x, -x / sd**2) for x in draws])[0], None).variance[0] / sd**2
+        for rule in (DiagonalMetric(scores=True), DiagonalMetric(scores=False))
+    )
+    np.testing.assert_allclose(by_scores, 1.0, rtol=0.1)
+    assert np.all(np.abs(np.log(by_draws)) > 1)
 
 
 def test_a_start_with_huge_scores_is_forgotten():
     """One of four chains begins where scores are 1e9 times the target's, as an exponential density has them."""
     rng, rule = np.random.default_rng(6), DiagonalMetric()
-    x = rng.normal(size=(4, 2))
-    memory = rule.init(numpy_xp, Point(x, None, -x * np.asarray([[1e9], [1], [1], [1]])), True)
-    assert np.all(rule.value(numpy_xp, memory, None).variance < 1e-3)  # it decides on the first metric
-    for n in range(1, 201):
-        x = rng.normal(size=(4, 2))
-        score = -x * np.asarray([[1e9 if n < 5 else 1], [1], [1], [1]])
-        memory, _ = rule.update(memory, seen(n, 200, np.ones(4), x, score))
+    draws = [rng.normal(size=(4, 2)) for _ in range(201)]
+    points = [(x, -x * np.asarray([[1e9 if n < 5 else 1], [1], [1], [1]])) for n, x in enumerate(draws)]
+    first, _ = scales(rule, points[:1])
+    assert np.all(rule.value(numpy_xp, first, None).variance < 1e-3)  # it decides on the first metric
+    memory, _ = scales(rule, points)
     # About 200 draws in the last window: a standard error of 10 % of each variance, and of their ratio less.
     np.testing.assert_allclose(rule.final(numpy_xp, memory), 1.0, rtol=0.4)
 
 
 def test_one_stuck_chain_of_many_counts_at_first():
     """128 chains of which one accepts nothing above a step size of 0.01: in the first third steps go down to it."""
-    x = np.zeros((128, 2))
-    rule = StepSize(0.65, harmonic=True)
-    memory, path = rule.init(numpy_xp, Point(x, None, None), True), []
-    for n in range(1, 301):
-        path.append(float(rule.value(numpy_xp, memory, None)[0]))
-        accepted = np.full(128, math.exp(-0.2 * path[-1]))
-        accepted[0] = path[-1] < 0.01
-        memory, _ = rule.update(memory, seen(n, 300, accepted, x))
-    assert min(path[:100]) < 0.01
+
+    def accepted(eps):
+        return np.where(np.arange(128) == 0, eps < 0.01, np.exp(-0.2 * eps))
+
+    path, _ = step_sizes(accepted, np.zeros((128, 2)))
+    assert np.min(path[:100]) < 0.01
     assert path[-1] > 0.1  # later one of 128 that cannot be helped does not hold the others back
 
 
-def test_rejections_at_a_bound_say_nothing_of_the_step_size():
+@pytest.mark.parametrize("known", [True, False])
+def test_rejections_at_a_bound_say_nothing_of_the_step_size(known):
     """A third of the trajectories end beyond it whatever the steps are."""
-    x, rng, found = np.zeros((64, 2)), np.random.default_rng(7), {}
-    for known in (True, False):
-        rule = StepSize(0.65, harmonic=True)
-        memory = rule.init(numpy_xp, Point(x, None, None), True)
-        for n in range(1, 301):
-            accepted = np.where(rng.uniform(size=64) < 1 / 3, 0.0, np.exp(-rule.value(numpy_xp, memory, None)))
-            memory, _ = rule.update(memory, seen(n, 300, accepted, x, beyond=known & (accepted == 0)))
-        found[known] = float(rule.final(numpy_xp, memory)[0])
-    np.testing.assert_allclose(found[True], AT_065["exponential"], rtol=0.1)
-    assert found[False] < 0.01
+    rng = np.random.default_rng(7)
+    _, found = step_sizes(
+        lambda eps: np.where(rng.uniform(size=64) < 1 / 3, 0.0, np.exp(-eps)),
+        np.zeros((64, 2)),
+        record=lambda eps, rates: {"beyond": known & (rates == 0)},
+    )
+    if known:
+        np.testing.assert_allclose(found, AT_065["exponential"], rtol=0.1)
+    else:
+        assert found < 0.01
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_bound_that_long_trajectories_cross_takes_no_step_size_where_their_length_is_kept(kept):
     """Nine in ten of those of 5 steps end beyond it: with a length that is kept smaller steps help none of them."""
-    x, rng, rule = np.zeros((64, 2)), np.random.default_rng(8), StepSize(0.65, harmonic=True)
-    memory = rule.init(numpy_xp, Point(x, None, None), True)
-    for n in range(1, 301):
-        eps = rule.value(numpy_xp, memory, None)
-        accepted = np.where(rng.uniform(size=64) < 0.9, 0.0, np.exp(-eps))
-        info = TrajectoryInfo(accepted, accepted > 0, accepted < 0, 5 * eps)
+    rng = np.random.default_rng(8)
+
+    def record(eps, rates):
         kernel = xps.HMC(eps, length=5 * eps) if kept else xps.HMC(eps, steps=5)
-        memory, _ = rule.update(memory, seen(n, 300, accepted, x, kernel=kernel, info=info, beyond=accepted == 0))
-    found = float(rule.final(numpy_xp, memory)[0])
+        return {"kernel": kernel, "info": TrajectoryInfo(rates, rates > 0, rates < 0, 5 * eps), "beyond": rates == 0}
+
+    accepted = lambda eps: np.where(rng.uniform(size=64) < 0.9, 0.0, np.exp(-eps))  # noqa: E731
+    _, found = step_sizes(accepted, np.zeros((64, 2)), record=record)
     if kept:
         np.testing.assert_allclose(found, AT_065["exponential"], rtol=0.1)
     else:
@@ -177,14 +158,13 @@ def test_a_bound_that_long_trajectories_cross_takes_no_step_size_where_their_len
 def test_early_draws_are_forgotten():
     """The variance of the first third is 100 times the target's."""
     rng, rule = np.random.default_rng(5), DiagonalMetric(scores=False)
-    memory = rule.init(numpy_xp, Point(10 * rng.normal(size=(32, 2)), None, None), True)
-    switches = []
-    for n in range(1, 301):
-        x = (10 if n < 90 else 1) * rng.normal(size=(32, 2))
-        memory, after = rule.update(memory, seen(n, 300, np.ones(32), x))
-        switches += [n] if after.switched else []
+    points = [((10 if n < 90 else 1) * rng.normal(size=(32, 2)), None) for n in range(301)]
+    memory, switches = scales(rule, points, 300)
     assert len(switches) >= 2
     np.testing.assert_allclose(rule.final(numpy_xp, memory), 1.0, rtol=0.1)
+
+
+NORMAL = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
 
 
 def test_a_length_is_the_best_by_a_quadrature():
@@ -196,19 +176,16 @@ def test_a_length_is_the_best_by_a_quadrature():
     best = grid[np.argmax((1 - np.cos(grid)) / grid**1.25)]
     kernel = xps.HMC(0.05, mass=1.0)
     assert set(unset(kernel)) == {"length"}
-    target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
-    found = [
-        xps.sample(target, kernel, np.random.default_rng(s).normal(size=(64, 40)), 1, seed=s, warmup=150).kernel.length
-        for s in range(3)
-    ]
-    np.testing.assert_allclose(found, best, rtol=0.25)
+    for seed in range(3):
+        x0 = np.random.default_rng(seed).normal(size=(64, 40))
+        found = xps.sample(NORMAL, kernel, x0, 1, seed=seed, warmup=150).kernel.length
+        np.testing.assert_allclose(found, best, rtol=0.25)
 
 
 def test_a_length_does_not_remember_the_way_in():
     """Chains that begin 100 standard deviations away, for which the longest trajectories are the best."""
-    target = xps.Target(lambda x: -0.5 * (x * x).sum(-1), score=lambda x: -x)
     x0 = 100.0 + np.random.default_rng(0).normal(size=(32, 20))
-    kernel = xps.sample(target, xps.HMC(0.1, mass=1.0), x0, 1, seed=1, warmup=150).kernel
+    kernel = xps.sample(NORMAL, xps.HMC(0.1, mass=1.0), x0, 1, seed=1, warmup=150).kernel
     assert 1.0 < kernel.length < 4.0
 
 
@@ -318,18 +295,12 @@ def test_a_density_that_does_not_fall_off_ends_the_warm_up():
 def test_scores_whose_squares_overflow_leave_the_scale_to_the_positions():
     """In float32, far out; it was infinite, and the warm-up ended with the blame on the density."""
     rng, rule = np.random.default_rng(3), DiagonalMetric()
-    x = rng.normal(size=(32, 2)).astype(np.float32)
-    memory = rule.init(numpy_xp, Point(x, None, np.float32(1e20) * x), True)
-    for n in range(1, 21):
-        x = rng.normal(size=(32, 2)).astype(np.float32)
-        memory, _ = rule.update(memory, seen(n, 30, np.ones(32), x, np.float32(1e20) * x))
+    draws = [rng.normal(size=(32, 2)).astype(np.float32) for _ in range(21)]
+    memory, _ = scales(rule, [(x, np.float32(1e20) * x) for x in draws], 30)
     np.testing.assert_allclose(rule.final(numpy_xp, memory), 1.0, rtol=0.3)
 
 
 def test_a_step_size_stays_a_positive_number_of_float32():
     """One chain that cannot move at all asks for ever smaller steps, and must not end the warm-up of the others."""
-    rule, x = StepSize(0.8, harmonic=True), np.zeros((4, 2), dtype=np.float32)
-    memory = rule.init(numpy_xp, Point(x, None, None), True)
-    for n in range(600):
-        memory, _ = rule.update(memory, seen(n, 600, np.zeros(4, dtype=np.float32), x))
-    assert np.all(rule.value(numpy_xp, memory, None) > 0) and np.all(rule.final(numpy_xp, memory) > 0)
+    path, final = step_sizes(lambda eps: np.zeros_like(eps), np.zeros((4, 2), dtype=np.float32), 600)
+    assert np.all(path > 0) and np.all(final > 0)
