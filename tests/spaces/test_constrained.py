@@ -7,57 +7,43 @@ import pytest
 from array_api_compat import numpy as numpy_xp
 from scipy import stats
 
+import xpsample as xps
 from tests.conftest import x64
 from xpsample.core.registry import backend_named
-from xpsample.spaces import (
-    Circular,
-    CorrelationCholesky,
-    CovarianceCholesky,
-    Interval,
-    LowerBounded,
-    Ordered,
-    Positive,
-    PositiveOrdered,
-    Real,
-    Simplex,
-    UnitVector,
-    UpperBounded,
-    ZeroSum,
-)
 
 LOWS = np.asarray([[-3.0], [1.0]])
 SPACES = [
-    Real(),
-    Real(2, 3),
-    Positive(),
-    Positive(2, 2),
-    LowerBounded(-1.5, 2),
-    LowerBounded(LOWS, 2, 3),
-    UpperBounded(np.asarray([0.5, 4.0])),
-    Interval(-1.0, 2.0),
-    Interval(LOWS, 3.0, 2, 2),
-    Circular(),
-    Circular(3),
-    Ordered(4),
-    Ordered(2, 3),
-    PositiveOrdered(3),
-    PositiveOrdered(2, 2),
-    Simplex(2),
-    Simplex(5),
-    Simplex(2, 3),
-    UnitVector(3),
-    UnitVector(2, 4),
-    ZeroSum(2),
-    ZeroSum(2, 5),
-    CorrelationCholesky(2),
-    CorrelationCholesky(4),
-    CorrelationCholesky(2, 3),
-    CovarianceCholesky(1),
-    CovarianceCholesky(3),
-    CovarianceCholesky(2, 2),
+    xps.Real(),
+    xps.Real(2, 3),
+    xps.Positive(),
+    xps.Positive(2, 2),
+    xps.LowerBounded(-1.5, 2),
+    xps.LowerBounded(LOWS, 2, 3),
+    xps.UpperBounded(np.asarray([0.5, 4.0])),
+    xps.Interval(-1.0, 2.0),
+    xps.Interval(LOWS, 3.0, 2, 2),
+    xps.Circular(),
+    xps.Circular(3),
+    xps.Ordered(4),
+    xps.Ordered(2, 3),
+    xps.PositiveOrdered(3),
+    xps.PositiveOrdered(2, 2),
+    xps.Simplex(2),
+    xps.Simplex(5),
+    xps.Simplex(2, 3),
+    xps.UnitVector(3),
+    xps.UnitVector(2, 4),
+    xps.ZeroSum(2),
+    xps.ZeroSum(2, 5),
+    xps.CorrelationCholesky(2),
+    xps.CorrelationCholesky(4),
+    xps.CorrelationCholesky(2, 3),
+    xps.CovarianceCholesky(1),
+    xps.CovarianceCholesky(3),
+    xps.CovarianceCholesky(2, 2),
 ]
 every_space = pytest.mark.parametrize("space", SPACES, ids=repr)
-BY_RADIUS = (UnitVector, Circular)
+BY_RADIUS = (xps.UnitVector, xps.Circular)
 """Spaces with one coordinate more than a value has, along which the value does not change."""
 
 
@@ -105,10 +91,10 @@ def test_each_chain_has_its_own(space):
 
 
 def test_the_middle_is_at_zero():
-    assert Interval(-1.0, 3.0).constrain(numpy_xp, np.zeros(1))[0] == 1.0
-    np.testing.assert_allclose(Simplex(5).constrain(numpy_xp, np.zeros(4))[0], np.full(5, 0.2), rtol=1e-14)
-    np.testing.assert_array_equal(CorrelationCholesky(3).constrain(numpy_xp, np.zeros(3))[0], np.eye(3))
-    np.testing.assert_array_equal(CovarianceCholesky(3).constrain(numpy_xp, np.zeros(6))[0], np.eye(3))
+    assert xps.Interval(-1.0, 3.0).constrain(numpy_xp, np.zeros(1))[0] == 1.0
+    np.testing.assert_allclose(xps.Simplex(5).constrain(numpy_xp, np.zeros(4))[0], np.full(5, 0.2), rtol=1e-14)
+    np.testing.assert_array_equal(xps.CorrelationCholesky(3).constrain(numpy_xp, np.zeros(3))[0], np.eye(3))
+    np.testing.assert_array_equal(xps.CovarianceCholesky(3).constrain(numpy_xp, np.zeros(6))[0], np.eye(3))
 
 
 def test_matrices_by_hand():
@@ -117,8 +103,8 @@ def test_matrices_by_hand():
     a, b, c = np.tanh(z)
     rest = math.sqrt(1 - b * b)
     rows = [[1, 0, 0], [a, math.sqrt(1 - a * a), 0], [b, c * rest, rest * math.sqrt(1 - c * c)]]
-    np.testing.assert_allclose(CorrelationCholesky(3).constrain(numpy_xp, z)[0], rows, rtol=1e-14)
-    value, log_jacobian = CovarianceCholesky(2).constrain(numpy_xp, z)
+    np.testing.assert_allclose(xps.CorrelationCholesky(3).constrain(numpy_xp, z)[0], rows, rtol=1e-14)
+    value, log_jacobian = xps.CovarianceCholesky(2).constrain(numpy_xp, z)
     np.testing.assert_allclose(value, [[math.exp(-0.7), 0], [0.3, math.exp(1.1)]], rtol=1e-14)
     assert log_jacobian == pytest.approx(0.4)
 
@@ -129,10 +115,10 @@ def test_matrices_by_hand():
 def free(space, value):
     """The entries of one value that a density is a function of."""
     n = space.shape[-1] if space.shape else 0
-    if isinstance(space, Simplex):
+    if isinstance(space, xps.Simplex):
         value = value[..., :-1]
-    if isinstance(space, (CorrelationCholesky, CovarianceCholesky)):
-        row, column = np.tril_indices(n, -1 if isinstance(space, CorrelationCholesky) else 0)
+    if isinstance(space, (xps.CorrelationCholesky, xps.CovarianceCholesky)):
+        row, column = np.tril_indices(n, -1 if isinstance(space, xps.CorrelationCholesky) else 0)
         value = value[..., row, column]
     return value.reshape(-1)
 
@@ -174,7 +160,7 @@ def test_the_log_jacobian_is_that_of_the_derivatives(differentiating, space):
         found.append(float(space.constrain(differentiating.xp, differentiating.array(z))[1]))
         expected.append(log_volume(space, z, derivative(z)))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
-    if not isinstance(space, (Real, ZeroSum)):
+    if not isinstance(space, (xps.Real, xps.ZeroSum)):
         for wrong in (np.zeros(len(found)), -np.asarray(found)):
             assert np.max(np.abs(wrong - expected)) > 0.1
 
@@ -196,9 +182,8 @@ def test_derivatives_at_zero_are_those_beside_it(differentiating, space):
         product = library.backend.autodiff.hvp(lambda z: value_and_grad(z)[1])(at, weights)
         return library.host(gradient), library.host(product)
 
-    for left, right in zip(
-        score(library.array(np.zeros(space.dim))), score(library.array(np.full(space.dim, 1e-9))), strict=True
-    ):
+    at_zero, beside = (score(library.array(np.full(space.dim, at))) for at in (0.0, 1e-9))
+    for left, right in zip(at_zero, beside, strict=True):
         np.testing.assert_allclose(left, right, atol=1e-6)
 
 
@@ -206,25 +191,25 @@ def test_derivatives_at_zero_are_those_beside_it(differentiating, space):
 
 LOG2 = math.log(2.0)
 EDGES = [  # space, coordinates, log Jacobian by its asymptotic form
-    (Interval(0.0, 2.0), [1e4], LOG2 - 1e4),
-    (Interval(0.0, 2.0), [-1e4], LOG2 - 1e4),
-    (Interval(0.1, 0.3, 2), [-120.0, 120.0], 2 * math.log(0.2) - 240.0),
-    (Positive(), [1e4], 1e4),
-    (Positive(), [-1e4], -1e4),
-    (LowerBounded(3.0), [-1e4], -1e4),
-    (UpperBounded(3.0), [-1e4], -1e4),
-    (Ordered(3), [-1e4, -1e4, -50.0], -10050.0),
-    (PositiveOrdered(2), [-1e4, -90.0], -10090.0),
-    (Simplex(3), [1e4, 1e4], -2 * (1e4 - LOG2) - 1e4),
-    (Simplex(3), [-1e4, -1e4], -(1e4 + LOG2) - 1e4),
-    (Simplex(3), [1e4, -1e4], -2 * (1e4 - LOG2) - 1e4),
-    (Simplex(3), [-1e4, 1e4], -(1e4 + LOG2) - 1e4),
-    (CorrelationCholesky(3), [1e4, 1e4, 1e4], 7 * (LOG2 - 1e4)),
-    (CorrelationCholesky(3), [-1e4, 1e4, -60.0], 5 * (LOG2 - 1e4) + 2 * (LOG2 - 60.0)),
-    (CovarianceCholesky(2), [1e4, -1e4, -95.0], -10095.0),
-    (UnitVector(2), [1e4, -1e4], -1e8 - math.log(2 * math.pi) + math.log(2 * math.pi)),
-    (Circular(), [-1e4, 1e-20], -0.5e8),
-    (ZeroSum(3), [1e4, -1e4], 0.0),
+    (xps.Interval(0.0, 2.0), [1e4], LOG2 - 1e4),
+    (xps.Interval(0.0, 2.0), [-1e4], LOG2 - 1e4),
+    (xps.Interval(0.1, 0.3, 2), [-120.0, 120.0], 2 * math.log(0.2) - 240.0),
+    (xps.Positive(), [1e4], 1e4),
+    (xps.Positive(), [-1e4], -1e4),
+    (xps.LowerBounded(3.0), [-1e4], -1e4),
+    (xps.UpperBounded(3.0), [-1e4], -1e4),
+    (xps.Ordered(3), [-1e4, -1e4, -50.0], -10050.0),
+    (xps.PositiveOrdered(2), [-1e4, -90.0], -10090.0),
+    (xps.Simplex(3), [1e4, 1e4], -2 * (1e4 - LOG2) - 1e4),
+    (xps.Simplex(3), [-1e4, -1e4], -(1e4 + LOG2) - 1e4),
+    (xps.Simplex(3), [1e4, -1e4], -2 * (1e4 - LOG2) - 1e4),
+    (xps.Simplex(3), [-1e4, 1e4], -(1e4 + LOG2) - 1e4),
+    (xps.CorrelationCholesky(3), [1e4, 1e4, 1e4], 7 * (LOG2 - 1e4)),
+    (xps.CorrelationCholesky(3), [-1e4, 1e4, -60.0], 5 * (LOG2 - 1e4) + 2 * (LOG2 - 60.0)),
+    (xps.CovarianceCholesky(2), [1e4, -1e4, -95.0], -10095.0),
+    (xps.UnitVector(2), [1e4, -1e4], -1e8 - math.log(2 * math.pi) + math.log(2 * math.pi)),
+    (xps.Circular(), [-1e4, 1e-20], -0.5e8),
+    (xps.ZeroSum(3), [1e4, -1e4], 0.0),
 ]
 every_edge = pytest.mark.parametrize(("space", "z", "expected"), EDGES, ids=lambda v: str(v) if v in SPACES else None)
 
@@ -238,12 +223,12 @@ def test_nothing_is_nan_at_the_edges(library32, space, z, expected):
     host = library32.host(value)
     assert float(log_jacobian) == pytest.approx(expected, rel=3e-7)
     assert not np.isnan(host).any()
-    assert np.isfinite(host).all() or (isinstance(space, Positive) and z[0] > 0)
-    if isinstance(space, Interval):
+    assert np.isfinite(host).all() or (isinstance(space, xps.Positive) and z[0] > 0)
+    if isinstance(space, xps.Interval):
         assert np.all(host >= np.float32(space.low)) and np.all(host <= np.float32(space.high))
-    if isinstance(space, Simplex):
+    if isinstance(space, xps.Simplex):
         assert np.all(host >= 0) and host.sum() == pytest.approx(1.0, abs=1e-6)
-    if isinstance(space, (UnitVector, CorrelationCholesky)):
+    if isinstance(space, (xps.UnitVector, xps.CorrelationCholesky)):
         np.testing.assert_allclose(np.sum(host * host, axis=-1), 1.0, rtol=1e-6)
 
 
@@ -258,18 +243,18 @@ def test_gradients_are_finite_at_the_edges(name, space, z, expected):
     # Plus 0: torch differentiates no constant, which the log Jacobian of an orthogonal map is.
     _, gradient = backend.autodiff.value_and_grad(lambda z: space.constrain(xp, z)[1] + 0.0 * xp.sum(z))(at)
     assert np.isfinite(backend.to_host(gradient)).all()
-    if z != [1e4] or isinstance(space, Interval):
+    if z != [1e4] or isinstance(space, xps.Interval):
         _, gradient = backend.autodiff.value_and_grad(lambda z: xp.sum(space.constrain(xp, z)[0]))(at)
         assert np.isfinite(backend.to_host(gradient)).all()
 
 
 def test_an_interval_keeps_the_digits_at_its_bounds():
     """exp(-30) above 0 is seen in float32, and no rounding leads across the upper bound."""
-    value, _ = Interval(0.0, 1.0).constrain(numpy_xp, np.asarray([[-30.0], [-5.0]], dtype=np.float32))
+    value, _ = xps.Interval(0.0, 1.0).constrain(numpy_xp, np.asarray([[-30.0], [-5.0]], dtype=np.float32))
     np.testing.assert_allclose(value, stats.logistic.cdf([-30.0, -5.0]), rtol=1e-6)
     for low, high in ((0.1, 0.3), (-1.7, 1.1), (1e6, 1e6 + 1), (-1e-3, 2e4)):
         z = np.linspace(-40.0, 40.0, 4001, dtype=np.float32)[:, None]
-        value, _ = Interval(low, high).constrain(numpy_xp, z)
+        value, _ = xps.Interval(low, high).constrain(numpy_xp, z)
         assert value.dtype == np.float32 and np.all(np.diff(value) >= 0)
         assert value[0] == np.float32(low) and value[-1] == np.float32(high)
 
@@ -277,25 +262,25 @@ def test_an_interval_keeps_the_digits_at_its_bounds():
 def test_a_sum_of_large_numbers_is_zero_up_to_their_rounding():
     """And not up to that of numbers near 1, in float32."""
     z = 1e5 * np.random.default_rng(0).standard_normal((20, 49)).astype(np.float32)
-    value, _ = ZeroSum(50).constrain(numpy_xp, z)
+    value, _ = xps.ZeroSum(50).constrain(numpy_xp, z)
     assert np.max(np.abs(np.sum(value, axis=-1))) > 1e-3
-    assert ZeroSum(50).contains(numpy_xp, value).all()
-    assert not ZeroSum(50).contains(numpy_xp, value + np.float32(100.0)).any()
+    assert xps.ZeroSum(50).contains(numpy_xp, value).all()
+    assert not xps.ZeroSum(50).contains(numpy_xp, value + np.float32(100.0)).any()
 
 
 def test_where_there_is_no_direction_there_is_no_value():
     with np.errstate(invalid="ignore"):
-        value, log_jacobian = UnitVector(3).constrain(numpy_xp, np.zeros(3))
+        value, log_jacobian = xps.UnitVector(3).constrain(numpy_xp, np.zeros(3))
     assert np.isnan(value).all() and np.isfinite(log_jacobian)
-    assert Circular().constrain(numpy_xp, np.zeros(2)) == (0.0, 0.0)
+    assert xps.Circular().constrain(numpy_xp, np.zeros(2)) == (0.0, 0.0)
 
 
 def test_edges_have_infinite_coordinates_and_what_is_outside_none():
     cases = [
-        (Positive(3), [0.0, np.inf, -1.0]),
-        (Interval(0.0, 1.0, 3), [0.0, 1.0, 2.0]),
-        (LowerBounded(2.0, 3), [2.0, np.inf, 0.0]),
-        (UpperBounded(2.0, 3), [2.0, -np.inf, 3.0]),
+        (xps.Positive(3), [0.0, np.inf, -1.0]),
+        (xps.Interval(0.0, 1.0, 3), [0.0, 1.0, 2.0]),
+        (xps.LowerBounded(2.0, 3), [2.0, np.inf, 0.0]),
+        (xps.UpperBounded(2.0, 3), [2.0, -np.inf, 3.0]),
     ]
     for space, value in cases:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -305,46 +290,46 @@ def test_edges_have_infinite_coordinates_and_what_is_outside_none():
 
 CHOLESKY = [[1.0, 0.0], [0.6, 0.8]]
 INSIDE = [
-    (Real(2), [1.0, -3.0]),
-    (Positive(2), [1e-30, 5.0]),
-    (LowerBounded(1.0), 1.5),
-    (UpperBounded(1.0), 0.5),
-    (Interval(0.0, 1.0), 0.5),
-    (Circular(), math.pi),
-    (Ordered(3), [-1.0, 0.0, 2.0]),
-    (PositiveOrdered(2), [0.5, 0.6]),
-    (Simplex(3), [0.2, 0.3, 0.5]),
-    (UnitVector(2), [0.6, -0.8]),
-    (ZeroSum(3), [1e5, 1e-3, -100000.001]),
-    (CorrelationCholesky(2), CHOLESKY),
-    (CovarianceCholesky(2), [[2.0, 0.0], [-3.0, 0.1]]),
+    (xps.Real(2), [1.0, -3.0]),
+    (xps.Positive(2), [1e-30, 5.0]),
+    (xps.LowerBounded(1.0), 1.5),
+    (xps.UpperBounded(1.0), 0.5),
+    (xps.Interval(0.0, 1.0), 0.5),
+    (xps.Circular(), math.pi),
+    (xps.Ordered(3), [-1.0, 0.0, 2.0]),
+    (xps.PositiveOrdered(2), [0.5, 0.6]),
+    (xps.Simplex(3), [0.2, 0.3, 0.5]),
+    (xps.UnitVector(2), [0.6, -0.8]),
+    (xps.ZeroSum(3), [1e5, 1e-3, -100000.001]),
+    (xps.CorrelationCholesky(2), CHOLESKY),
+    (xps.CovarianceCholesky(2), [[2.0, 0.0], [-3.0, 0.1]]),
 ]
 OUTSIDE = [
-    (Real(2), [1.0, np.inf]),
-    (Real(2), [1.0, np.nan]),
-    (Positive(2), [0.0, 5.0]),
-    (Positive(2), [np.inf, 5.0]),
-    (LowerBounded(1.0), 1.0),
-    (UpperBounded(1.0), -np.inf),
-    (Interval(0.0, 1.0), 1.0),
-    (Interval(0.0, 1.0), np.nan),
-    (Circular(), 3.2),
-    (Ordered(3), [-1.0, 2.0, 2.0]),
-    (Ordered(3), [-np.inf, 0.0, 2.0]),
-    (PositiveOrdered(2), [-0.5, 0.6]),
-    (PositiveOrdered(2), [0.6, 0.5]),
-    (Simplex(3), [0.2, 0.3, 0.4]),
-    (Simplex(3), [0.7, 0.5, -0.2]),
-    (Simplex(3), [np.nan, 0.5, 0.5]),
-    (UnitVector(2), [0.6, 0.6]),
-    (ZeroSum(3), [0.6, -0.6, 0.1]),
-    (ZeroSum(3), [np.inf, -np.inf, 0.0]),
-    (CorrelationCholesky(2), [[1.0, 0.0], [0.6, -0.8]]),
-    (CorrelationCholesky(2), [[1.0, 0.0], [0.6, 0.6]]),
-    (CorrelationCholesky(2), [[0.8, 0.6], [0.6, 0.8]]),
-    (CovarianceCholesky(2), [[2.0, 0.1], [-3.0, 0.1]]),
-    (CovarianceCholesky(2), [[0.0, 0.0], [-3.0, 0.1]]),
-    (CovarianceCholesky(2), [[1.0, 0.0], [np.inf, 0.1]]),
+    (xps.Real(2), [1.0, np.inf]),
+    (xps.Real(2), [1.0, np.nan]),
+    (xps.Positive(2), [0.0, 5.0]),
+    (xps.Positive(2), [np.inf, 5.0]),
+    (xps.LowerBounded(1.0), 1.0),
+    (xps.UpperBounded(1.0), -np.inf),
+    (xps.Interval(0.0, 1.0), 1.0),
+    (xps.Interval(0.0, 1.0), np.nan),
+    (xps.Circular(), 3.2),
+    (xps.Ordered(3), [-1.0, 2.0, 2.0]),
+    (xps.Ordered(3), [-np.inf, 0.0, 2.0]),
+    (xps.PositiveOrdered(2), [-0.5, 0.6]),
+    (xps.PositiveOrdered(2), [0.6, 0.5]),
+    (xps.Simplex(3), [0.2, 0.3, 0.4]),
+    (xps.Simplex(3), [0.7, 0.5, -0.2]),
+    (xps.Simplex(3), [np.nan, 0.5, 0.5]),
+    (xps.UnitVector(2), [0.6, 0.6]),
+    (xps.ZeroSum(3), [0.6, -0.6, 0.1]),
+    (xps.ZeroSum(3), [np.inf, -np.inf, 0.0]),
+    (xps.CorrelationCholesky(2), [[1.0, 0.0], [0.6, -0.8]]),
+    (xps.CorrelationCholesky(2), [[1.0, 0.0], [0.6, 0.6]]),
+    (xps.CorrelationCholesky(2), [[0.8, 0.6], [0.6, 0.8]]),
+    (xps.CovarianceCholesky(2), [[2.0, 0.1], [-3.0, 0.1]]),
+    (xps.CovarianceCholesky(2), [[0.0, 0.0], [-3.0, 0.1]]),
+    (xps.CovarianceCholesky(2), [[1.0, 0.0], [np.inf, 0.1]]),
 ]
 
 
@@ -360,15 +345,15 @@ def test_what_a_space_contains(library32):
 # ---- the same maps elsewhere -----------------------------------------------------------------------------------------
 
 SHARED = {  # how a library's constraints are called
-    Positive(3): ("positive",),
-    LowerBounded(-1.5, 3): ("greater_than", -1.5),
-    UpperBounded(2.5, 3): ("less_than", 2.5),
-    Interval(-1.0, 3.0, 3): ("interval", -1.0, 3.0),
-    Simplex(5): ("simplex",),
-    Simplex(2, 3): ("simplex",),
-    CorrelationCholesky(4): ("corr_cholesky",),
-    Ordered(4): ("ordered_vector",),
-    CovarianceCholesky(3): ("lower_cholesky",),
+    xps.Positive(3): ("positive",),
+    xps.LowerBounded(-1.5, 3): ("greater_than", -1.5),
+    xps.UpperBounded(2.5, 3): ("less_than", 2.5),
+    xps.Interval(-1.0, 3.0, 3): ("interval", -1.0, 3.0),
+    xps.Simplex(5): ("simplex",),
+    xps.Simplex(2, 3): ("simplex",),
+    xps.CorrelationCholesky(4): ("corr_cholesky",),
+    xps.Ordered(4): ("ordered_vector",),
+    xps.CovarianceCholesky(3): ("lower_cholesky",),
 }
 
 

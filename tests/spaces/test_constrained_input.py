@@ -101,10 +101,7 @@ def test_bounds_are_copied_from_any_library(library):
         (lambda: xps.Interval(np.asarray([0.0, 2.0]), 1.0), r"low must be below high; got \[0.0, 2.0\] and 1.0"),
         (lambda: xps.Interval(np.zeros(2), np.ones(3)), "the bounds do not fit each other"),
         (lambda: xps.Interval(-1e308, 1e308), "high - low must be finite"),
-        (
-            lambda: space_from_json({"space": "Sphere"}),
-            "a space is one of Binary, .*ZeroSum; got {'space': 'Sphere'}",
-        ),
+        (lambda: space_from_json({"space": "Sphere"}), "a space is one of Binary, .*ZeroSum; got {'space': 'Sph"),
         (lambda: space_from_json({"space": "Interval", "shape": [], "low": 0.0}), "is no space: KeyError: 'high'"),
         (lambda: space_from_json({"space": "Positive", "shape": 3}), "is no space: TypeError"),
         (lambda: space_from_json("Positive"), "got 'Positive'"),
@@ -163,9 +160,7 @@ def test_a_target_refuses_a_space_that_it_would_not_map_into(space):
 
 
 def test_a_class_is_no_space():
-    with pytest.raises(
-        HyperparameterError, match=r"space must be a Space, .*; got the class Simplex, not one of its val"
-    ):
+    with pytest.raises(HyperparameterError, match=r"space must be a Space, .*; got the class Simplex, not one of"):
         xps.Target(log_density, space=xps.Simplex)
 
 

@@ -150,7 +150,7 @@ def test_evaluations_are_those_made():
         (
             Target(None, score=lambda x: x, space=Spins(), acceptance=Taylor()),
             RWM(0.1),
-            "Taylor moves along segments of real numbers",
+            "along segments of real",
         ),
     ],
     ids=["tempering", "no acceptance", "spins"],

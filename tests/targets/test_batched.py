@@ -72,13 +72,6 @@ def test_results_are_in_order():
         np.testing.assert_array_equal(xps.batched(waits, executor=threads)(X0), X0[:, 0])
 
 
-@pytest.mark.slow
-def test_exceptions_that_mean_no_density(pool):
-    f = xps.batched(positive, rejects=ValueError, executor=pool)
-    trace = xps.sample(xps.Target(f, constrained=True), xps.RWM(0.5), np.abs(X0), 50, seed=1)
-    assert trace.draws[..., 0].min() >= 0
-
-
 def test_exceptions_at_some_start_positions_are_no_mistake():
     """As where a prior reaches further than a simulator; what fails everywhere is told."""
     x0, rejecting = np.linspace(-1.0, 2.0, 8)[:, None], xps.batched(positive, rejects=ValueError)

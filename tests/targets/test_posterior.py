@@ -211,13 +211,6 @@ def test_bad_batches():
         sample(gaussian(np.eye(3)), Minibatch(ULA(0.1), 2), START, 1, seed=1)
 
 
-@pytest.mark.parametrize("chains", [(), (4,), (2, 4)])
-def test_every_chain_has_a_batch_of_its_own_unless_it_is_common(chains):
-    x = np.zeros((*chains, DIM))
-    assert Minibatch(ULA(0.1), 5).noise(x)["rows"].shape == (*chains, 5)
-    assert Minibatch(ULA(0.1), 5, common=True).noise(x)["rows"].shape == (5,)
-
-
 def test_no_more_rows_than_uniforms_can_tell_apart():
     """In float32 a uniform has 2^23 values: one row more would never be drawn."""
 
@@ -259,9 +252,7 @@ def test_a_run_of_batches_never_evaluates_all_rows(library, sets, warmup, tmp_pa
         seen.add(rows.shape[-2])
         return xp.sum(rows - x[..., None, :], axis=-2)
 
-    target = posterior(
-        lambda x: -0.5 * xp.sum(x**2, axis=-1), log_likelihood, rows, lambda x: -x, score, sets=len(sets)
-    )
+    target = posterior(log_prior, log_likelihood, rows, lambda x: -x, score, sets=len(sets))
     x0 = library.array(np.zeros((2, 3, 2)))
     kernel = Minibatch(ULA() if warmup is None else ULA(1e-6), 10)
     with warnings.catch_warnings():

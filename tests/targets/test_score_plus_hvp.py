@@ -87,11 +87,8 @@ def test_borrowed_and_by_differences():
         calls.append(1)
         return -(x**3)
 
-    for gradient, rtol in (
-        (Via("torch"), 1e-12),
-        (FiniteDifference(1e-5), 1e-4),
-        (FiniteDifference(1e-6, "forward"), 1e-3),
-    ):
+    choices = (Via("torch"), 1e-12), (FiniteDifference(1e-5), 1e-4), (FiniteDifference(1e-6, "forward"), 1e-3)
+    for gradient, rtol in choices:
         bound = Target(quartic, score=score, gradient=gradient).prepare(X, NEEDS)
         np.testing.assert_allclose(bound.score_plus_hvp(X, V), expected, rtol=rtol, atol=1e-4 if rtol > 1e-10 else 0)
     bound = Target(quartic, score=score).prepare(torch.asarray(X), NEEDS)
