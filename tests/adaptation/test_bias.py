@@ -50,19 +50,6 @@ def test_one_chain():
     assert 0.025 < largest_bias(kernel, np.eye(5)) < 0.06
 
 
-@pytest.mark.slow
-def test_what_is_drawn_has_the_bias():
-    # 512 chains of 200 nearly independent draws, ten steps apart: the variance is known to 0.5 %.
-    def run(kernel, seed):
-        settings = {"burn_in": 100, "thinning": 10, "progress": False}
-        trace = xps.sample(gaussian(np.eye(2)), kernel, normals(512, 2), 200, seed=seed, **settings)
-        return trace.kernel, np.var(trace.draws, axis=(0, 1)) - 1
-
-    kernel, excess = run(ULA(), xps.Portable(3))
-    assert np.all((excess > 0.03) & (excess < 0.07))
-    assert np.all(run(ULA(2 * kernel.step_size), 3)[1] > 0.07)  # a twin
-
-
 def test_minibatches():
     rows = normals(100, 3)
     target = posterior(

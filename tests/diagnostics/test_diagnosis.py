@@ -14,7 +14,7 @@ import xpsample as xps
 from xpsample.core.errors import ConvergenceWarning, DiagnosisWarning, DivergenceWarning, RepellenceWarning, entry
 from xpsample.diagnostics import coordinates
 from xpsample.diagnostics import target as target_module
-from xpsample.diagnostics.coordinates import CoarsePass, worst
+from xpsample.diagnostics.coordinates import CoarsePass
 from xpsample.diagnostics.diagnosis import diagnose, warn
 from xpsample.diagnostics.findings import Finding
 from xpsample.srmc.diagnostics import Repellence
@@ -194,11 +194,6 @@ def test_a_target_is_asked_where_it_is_at_hand_and_the_run_is_long(monkeypatch):
     assert examined(trace, real)[1] == trace.diagnose()
 
 
-def test_places_around_chains_that_do_not_move_are_elsewhere():
-    rows = np.broadcast_to(STARTS, (10, 4, 2))
-    assert all(np.all(place != STARTS) for place in target_module._around(rows))
-
-
 def test_the_last_rays_are_as_long_as_the_draws_go():
     rows = np.random.default_rng(0).random((100, 3, 4, 2)) * [1.0, 10.0]
     way, together, *each = target_module._rays(rows)
@@ -362,15 +357,3 @@ def test_a_few_divergences_are_told_where_they_are_in_one_region(neck):
     found = judged(draws, np.sum(rows, axis=0), recorded={"diverged": rows})
     assert [f.kind for f in found] == (["divergences"] if neck else [])
     assert all(", near a = -3." in f.what for f in found)
-
-
-def test_one_slow_coordinate_of_many_is_found():
-    """An ESS of about 80 of 16,000 draws beside 499 coordinates that mix at once; half chains miss the last."""
-    rng = np.random.default_rng(0)
-    noise, slow = rng.normal(size=(4000, 12, 4)), np.zeros((4000, 12, 4))
-    for i in range(1, len(slow)):
-        slow[i] = 0.99 * slow[i - 1] + noise[i]
-    draws = rng.normal(size=(4000, 4, 500)).astype(np.float32)
-    for column in np.moveaxis(slow, 1, 0)[-2:]:
-        draws[..., 250] = column
-        assert worst(draws)[0] < 300

@@ -1,5 +1,7 @@
 """The rules, one by one: what each finds, and what it leaves alone."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -58,25 +60,23 @@ def test_labels_of_three_components():
     assert pair.kind == "labels" and "mu[0] and mu[1]:" in pair.what
 
 
-def growth(factor, n=400):
-    walk = np.exp(np.linspace(0, np.log(factor), n))[:, None, None]
-    return chains.judge_growth(ONE, RNG.normal(size=(n, 4, 1)) * walk)
-
-
 def test_chains_that_grow():
+    def growth(factor):
+        walk = np.exp(np.linspace(0, np.log(factor), 400))[:, None, None]
+        return chains.judge_growth(ONE, RNG.normal(size=(400, 4, 1)) * walk)
+
     assert growth(1e200).value > 1e100
     assert growth(1e3).kind == "growth"
     assert growth(1.0) is None and growth(3.0) is None
-    walk = RNG.normal(size=(4000, 4, 1)).cumsum(axis=0)
-    assert chains.judge_growth(ONE, walk) is None
+    assert chains.judge_growth(ONE, RNG.normal(size=(4000, 4, 1)).cumsum(axis=0)) is None
 
 
 def start(first, later=None, tilted=False):
-    later = RNG.normal(size=(200, 4, 1)) if later is None else later
-    return chains.judge_start(ONE, first, later, tilted)
+    return chains.judge_start(ONE, first, RNG.normal(size=(200, 4, 1)) if later is None else later, tilted)
 
 
 def test_draws_that_begin_far_out():
+    """Cauchy: a median of eight is above 63 in 2 of 10,000 runs of 4 chains (less than 1e-6 each)."""
     first = RNG.normal(size=(64, 4, 1))
     assert start(first) is None
     first[:12, 2] += 1e3
@@ -84,47 +84,43 @@ def test_draws_that_begin_far_out():
     assert start(first, tilted=True).kind == "tilt"
     first[3:12, 2] -= 1e3  # three draws are too few to matter
     assert start(first) is None
-
-
-def test_a_heavy_tail_is_no_start():
-    """Cauchy: a median of eight is above 63 in 2 of 10,000 runs of 4 chains (less than 1e-6 each)."""
     assert start(RNG.standard_cauchy((64, 4, 1)), RNG.standard_cauchy((2000, 4, 1))) is None
 
 
-def settling(count, start):
-    """AR(1) chains of unit variance that begin with the standard deviation `start`, in three coordinates."""
+def settling(draws):
+    return chains.judge_settling([((), f"x[{i}]") for i in range(draws.shape[-1])], draws)
+
+
+def autoregressions(count, start):
+    """AR(1) chains of unit variance that begin with the standard deviation `start`, in three coordinates, cubed."""
     rng, rows = np.random.default_rng(3), [None]
     rows[0] = start * rng.normal(size=(count, 3))
     for _ in range(99):
         rows.append(0.97 * rows[-1] + np.sqrt(1 - 0.97**2) * rng.normal(size=(count, 3)))
-    return chains.judge_settling([*ONE, ((), "y"), ((), "z")], np.stack(rows) ** 3)
+    return np.stack(rows) ** 3
 
 
 def test_many_chains_that_come_in_together():
     """Each is too short to tell. Of chains that stay, cubed for a heavy tail, one run in 100,000 may be found."""
-    assert settling(200, 3.0).kind == "transient" and settling(200, 3.0).value > 5
-    assert "-" in settling(200, 3.0).what and "-" not in settling(200, 0.1).what  # from within
-    assert settling(200, 1.0) is None and settling(1000, 1.0) is None
-    assert settling(16, 3.0) is None  # the split R-hat sees these
-    assert chains.judge_settling([], np.zeros((40, 64, 0))) is None  # of a group that never moved
+    wide, narrow = settling(autoregressions(200, 3.0)), settling(autoregressions(200, 0.1))
+    assert wide.kind == "transient" and wide.value > 5
+    assert "-" in wide.what and "-" not in narrow.what  # from within
+    # The last two: the split R-hat sees them; and a group that never moved.
+    for count, start in ((200, 1.0), (1000, 1.0), (16, 3.0)):
+        assert settling(autoregressions(count, start)) is None
+    assert settling(np.zeros((40, 64, 0))) is None
 
 
 def test_what_no_column_tells_alone():
     """Forty columns that begin a little too wide, in 64 chains: only their mean is beyond chance."""
-    rng = np.random.default_rng(5)
-    columns = [((), f"x[{i}]") for i in range(40)]
-    draws = rng.normal(size=(40, 64, 40))
-    assert chains.judge_settling(columns, draws) is None
+    draws = np.random.default_rng(5).normal(size=(40, 64, 40))
+    assert settling(draws) is None
     draws[:10] *= 1.1
-    assert chains.judge_settling(columns, draws).kind == "transient"
-    alone = [chains.judge_settling(columns[i : i + 1], draws[..., i : i + 1]) for i in range(40)]
-    assert alone == [None] * 40
-
-
-def test_one_column_of_many_that_comes_in():
-    draws = np.random.default_rng(6).normal(size=(40, 64, 40))
-    draws[:10, :, 7] *= 2.0
-    assert chains.judge_settling([((), f"x[{i}]") for i in range(40)], draws).coordinates == ("x[7]",)
+    assert settling(draws).kind == "transient"
+    assert [settling(draws[..., i : i + 1]) for i in range(40)] == [None] * 40
+    one = np.random.default_rng(6).normal(size=(40, 64, 40))
+    one[:10, :, 7] *= 2.0
+    assert settling(one).coordinates == ("x[7]",)
 
 
 def test_chains_that_never_moved():
@@ -174,24 +170,19 @@ def test_hot_particles_say_how_many_sets_there_are():
     assert "worst" not in found.what
 
 
-def test_a_coordinate_that_never_moves_is_no_region_of_divergences():
-    draws = RNG.normal(size=(500, 4, 2))
-    draws[..., 0] = 1.0
-    there = draws[..., 1] < 1.0
-    there &= RNG.random(there.shape) < 0.5
-    assert "near" not in steps.region_of(["a", "b"], draws[..., :1].repeat(2, axis=-1), there)
-    assert steps.region_of(["a", "b"], draws, draws[..., 1] > 0.5).startswith(", near b")
-
-
 def test_divergences_and_their_region():
+    """A coordinate that never moves is no region."""
     draws = RNG.normal(size=(500, 4, 3))
-    there = draws[..., 1] < -1.5
-    region = steps.region_of(["a", "b", "c"], draws, there)
-    assert "near b = -1.9" in region or "near b = -2" in region or "near b = -1.8" in region
+    region = steps.region_of(["a", "b", "c"], draws, draws[..., 1] < -1.5)
+    assert re.search(r"near b = -(1\.[89]|2)", region)
     assert steps.region_of(["a", "b", "c"], draws, RNG.random((500, 4)) < 0.05) == ""
     found = steps.judge_divergences(np.array([0, 3, 1]), 50, region)
     assert found.value == 4 and found.chains == ((1,), (2,)) and region in str(found)
     assert steps.judge_divergences(np.zeros(3), 50) is None
+    draws[..., 0] = 1.0
+    there = (draws[..., 1] < 1.0) & (RNG.random((500, 4)) < 0.5)
+    assert "near" not in steps.region_of(["a", "b"], draws[..., :1].repeat(2, axis=-1), there)
+    assert steps.region_of(["a", "b"], draws, draws[..., 1] > 0.5).startswith(", near b")
 
 
 def test_momenta_that_chains_share_heat_no_coordinate():

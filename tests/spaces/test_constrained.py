@@ -77,19 +77,6 @@ def test_every_library_gives_the_values_of_numpy(typed_library, space):
         np.testing.assert_allclose(typed_library.host(back), host, atol=1e-8)
 
 
-@every_space
-def test_each_chain_has_its_own(space):
-    """One chain after the other gives what all give at once."""
-    z = coordinates(space, 2, 3)
-    value, log_jacobian = space.constrain(numpy_xp, z)
-    for i in np.ndindex(2, 3):
-        one, its = space.constrain(numpy_xp, z[i])
-        assert np.shape(its) == () and np.shape(one) == space.shape
-        np.testing.assert_allclose(one, value[i], rtol=1e-14, atol=1e-300)
-        np.testing.assert_allclose(its, log_jacobian[i], rtol=1e-13)
-    np.testing.assert_allclose(space.unconstrain(numpy_xp, value)[1, 2], space.unconstrain(numpy_xp, value[1, 2]))
-
-
 def test_the_middle_is_at_zero():
     assert xps.Interval(-1.0, 3.0).constrain(numpy_xp, np.zeros(1))[0] == 1.0
     np.testing.assert_allclose(xps.Simplex(5).constrain(numpy_xp, np.zeros(4))[0], np.full(5, 0.2), rtol=1e-14)

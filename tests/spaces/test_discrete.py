@@ -1,4 +1,4 @@
-"""Discrete spaces: every operation against the list of states, on random spaces and on every library."""
+"""Discrete spaces: every operation against the list of states, on every library."""
 
 import itertools
 
@@ -89,6 +89,7 @@ def test_moves_go_around_the_values_and_back(library, name):
     x, sizes = library.array(states), np.asarray([len(row) for row in values])
     bound = bound_space(library, space, x)
     np.testing.assert_array_equal(library.host(bound.index(xp, x)), numbers)
+    np.testing.assert_array_equal(library.host(bound.number(xp, x)), np.arange(len(states)))
     choice = library.array(((numbers[to] - numbers) % sizes).astype("int32"))
     y = bound.move(xp, x, choice)
     np.testing.assert_array_equal(library.host(y), states[to])
@@ -155,6 +156,7 @@ def test_integers_move_as_numbers_do_and_stay_integers(library32, name, dtype):
     found, expected = bound.neighbors(library32.xp, x), library32.host(bound_real.neighbors(library32.xp, real))
     assert found.dtype == x.dtype
     np.testing.assert_array_equal(library32.host(found), expected.astype(dtype))
+    np.testing.assert_array_equal(library32.host(bound.number(library32.xp, x)), np.arange(len(states)))
 
 
 # ---- differences of log densities ------------------------------------------------------------------------------------

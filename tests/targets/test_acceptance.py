@@ -130,18 +130,6 @@ def test_averaged_taylor_under_mala_compares_scores():
     np.testing.assert_allclose(info.acceptance_probability, np.minimum(1, np.exp(log_ratio)), rtol=1e-10)
 
 
-def test_evaluations_are_those_made():
-    calls = {"score": 0}
-
-    def score(x):
-        calls["score"] += int(np.prod(x.shape[:-1]))
-        return -x
-
-    target, x0 = Target(None, score=score, acceptance=LineIntegral(5)), np.zeros((4, 2))
-    trace = sample(target, RWM(1.0), x0, 10, seed=1, progress=False)
-    assert calls["score"] == 4 * 5 * 10 and trace.run_statistics.evaluations["score"] == 5
-
-
 @pytest.mark.parametrize(
     ("target", "kernel", "message"),
     [

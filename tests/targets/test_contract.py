@@ -121,17 +121,6 @@ def test_what_is_returned_twice_and_never_changed_is_fine(writable):
     assert np.all(np.isfinite(writable.host(run(target, MALA(0.1), writable.array(X0)).draws)))
 
 
-def test_a_density_that_is_not_the_same_twice(writable):
-    calls = []
-
-    def drifting(x):
-        calls.append(1)
-        return log_density(x) - 0.5 * len(calls)
-
-    with pytest.raises(LogDensityError, match=r"is -0.5 and then -1.5 at one position \(index \(0,\)\)"):
-        run(Target(drifting), RWM(1.0), writable.array(X0))
-
-
 def test_a_density_that_does_not_take_every_position():
     """The start is on the edge of those that it takes; its own error would end a run that went over it."""
 

@@ -80,27 +80,19 @@ def linear(x, data):
 
 
 def test_numpy_data_follows_the_positions(typed_library):
-    """NumPy data goes to the library, device and (floats only) dtype of the positions."""
-    data = {"weights": [np.arange(3.0)], "counts": np.arange(3), "n": 5, "name": "a"}
+    """To the library, device and (floats only) dtype of the positions; the recipe serves others, too."""
+    target = Target(linear, data={"weights": [np.arange(3.0)], "counts": np.arange(3), "n": 5, "name": "a"})
     x = typed_library.array(POINTS)
-    bound = Target(linear, data=data).prepare(x, DENSITY)
+    bound = target.prepare(x, DENSITY)
     weights, counts = bound.data["weights"][0], bound.data["counts"]
     assert typed_library.backend.owns(weights) and weights.dtype == x.dtype and device(weights) == device(x)
     assert typed_library.backend.owns(counts) and typed_library.xp.isdtype(counts.dtype, "integral")
     assert bound.data["n"] == 5 and bound.data["name"] == "a"
     expected = POINTS.astype(typed_library.dtype) @ np.arange(3.0, dtype=typed_library.dtype)
     np.testing.assert_allclose(typed_library.host(bound.evaluate(x).log_density), expected, rtol=1e-5)
-
-
-def test_one_recipe_serves_several_libraries_and_dtypes(library):
-    target = Target(linear, data={"weights": [np.arange(3.0)]})
-    for x in (POINTS, POINTS.astype("float32"), library.array(POINTS)):
-        bound = target.prepare(x, DENSITY)
-        assert bound.evaluate(x).log_density.dtype == x.dtype
-        assert bound.data["weights"][0].dtype == x.dtype
-    assert target.data["weights"][0].dtype == np.float64
-    weights = library.array(np.arange(3.0))  # taken as it is
-    assert Target(linear, data={"weights": [weights]}).prepare(x, DENSITY).data["weights"][0] is weights
+    assert target.data["weights"][0].dtype == target.prepare(POINTS, DENSITY).data["weights"][0].dtype == np.float64
+    own = Target(linear, data={"weights": [weights]}).prepare(x, DENSITY)  # taken as they are
+    assert own.data["weights"][0] is weights
 
 
 @pytest.mark.first_cases(1)

@@ -1,7 +1,6 @@
 """Targets with published data: their shapes, densities on the data, and the moments of their long runs."""
 
 import numpy as np
-import pytest
 
 from tests.zoo import test_continuous as direct
 from tests.zoo.derivatives import check_density, check_score
@@ -55,20 +54,6 @@ def test_brownian_motion(data_folder):
     # What is seen lies within its noise of the posterior mean of the path.
     off = np.where(target.data["seen"] > 0, target.data["observed"] - moments.mean[2:], 0.0)
     assert np.max(np.abs(off)) < 3 * moments.mean[1]
-
-
-def test_a_scale_of_the_brownian_motion_by_quadrature():
-    """E of the innovation scale given the rest, from the target on a grid and from the constrained density by SciPy."""
-    grid, path, noise = np.linspace(-12.0, 12.0, 4001), [0.2, 0.1, -0.2, 0.0, 0.2], 0.3
-    x = np.tile([0.0, np.log(np.expm1(noise)), *path], (len(grid), 1))
-    x[:, 0] = grid
-    target = brownian_motion(direct.OBSERVED)
-    weights = np.exp(target.log_density(x, target.data) - np.max(target.log_density(x, target.data)))
-    found = np.sum(weights * np.logaddexp(0.0, grid)) / np.sum(weights)
-    scale = np.exp(np.linspace(-12.0, 5.0, 4001))
-    density = direct.stats.lognorm.pdf(scale, s=2.0) * scale  # of its logarithm
-    density *= np.prod(direct.stats.norm.pdf(np.diff([0.0, *path])[:, None], 0.0, scale), axis=0)
-    assert found == pytest.approx(np.sum(density * scale) / np.sum(density), rel=1e-4)
 
 
 def test_stochastic_volatility(data_folder):
