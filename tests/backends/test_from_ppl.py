@@ -158,10 +158,10 @@ def refused(language):
     }
 
 
-WHATS = ("improper", "discrete", "moving", "minibatch", "optimised", "observed", "option", "unknown")
+NOT_TAKEN = ("improper", "discrete", "moving", "minibatch", "optimised", "observed", "option", "unknown")
 
 
-@pytest.mark.parametrize("what", WHATS)
+@pytest.mark.parametrize("what", NOT_TAKEN)
 def test_what_cannot_be_taken_is_refused(language, what):
     function, message = refused(language)[what]
     with pytest.raises(CapabilityError, match=message):
