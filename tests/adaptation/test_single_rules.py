@@ -1,7 +1,7 @@
 """Single warm-up rules, by hand: each finds what a closed form, or a quadrature, says it should."""
 
 import math
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,13 +17,6 @@ from xpsample.targets import Point
 
 ACCEPTED = {"exponential": lambda eps: np.exp(-eps), "cubic": lambda eps: 1 / (1 + eps**3)}
 AT_065 = {"exponential": -math.log(0.65), "cubic": (1 / 0.65 - 1) ** (1 / 3)}
-
-
-class TrajectoryInfo(NamedTuple):
-    acceptance_probability: np.ndarray
-    moved: np.ndarray
-    diverged: np.ndarray
-    time: np.ndarray
 
 
 def seen(n, steps, accepted, x, score=None, kernel=None, **others):
@@ -145,7 +138,8 @@ def test_a_bound_that_long_trajectories_cross_takes_no_step_size_where_their_len
 
     def record(eps, rates):
         kernel = xps.HMC(eps, length=5 * eps) if kept else xps.HMC(eps, steps=5)
-        return {"kernel": kernel, "info": TrajectoryInfo(rates, rates > 0, rates < 0, 5 * eps), "beyond": rates == 0}
+        info = SimpleNamespace(acceptance_probability=rates, moved=rates > 0, diverged=rates < 0, time=5 * eps)
+        return {"kernel": kernel, "info": info, "beyond": rates == 0}
 
     accepted = lambda eps: np.where(rng.uniform(size=64) < 0.9, 0.0, np.exp(-eps))  # noqa: E731
     _, found = step_sizes(accepted, np.zeros((64, 2)), record=record)
@@ -189,13 +183,6 @@ def test_a_length_does_not_remember_the_way_in():
     assert 1.0 < kernel.length < 4.0
 
 
-class EndInfo(NamedTuple):
-    acceptance_probability: np.ndarray
-    end: np.ndarray
-    velocity: np.ndarray
-    time: np.ndarray
-
-
 def test_a_length_follows_adam():
     """Two chains from 1 and -1 to 2 and -2 in time 1: the slope is 4 v / 3 less the cost, and the change is divided by
     the root of the running mean of its square.
@@ -204,7 +191,8 @@ def test_a_length_follows_adam():
     x = np.asarray([[1.0], [-1.0]])
     memory, lengths = rule.init(numpy_xp, Point(x, None, None), True), [0.0]
     for n, speed in enumerate(v, 50):
-        info = EndInfo(np.ones(2), 2 * x, speed * x, np.ones(2))
+        ones = np.ones(2)
+        info = SimpleNamespace(acceptance_probability=ones, end=2 * x, velocity=speed * x, time=ones)
         memory, _ = rule.update(memory, seen(n, 100, np.ones(2), x, kernel=kernel, info=info))
         lengths.append(memory.log_length.item())
     slopes, square = 4 * v / 3 - rule.cost, 0.0
@@ -241,14 +229,6 @@ def test_rules_are_named_in_the_order_in_which_they_depend_on_each_other():
     assert unset(xps.NUTS(0.1)) == {} and xps.NUTS(0.1).deepest == 10
 
 
-class Energies(NamedTuple):
-    """An info of a microcanonical step."""
-
-    energy_change: np.ndarray
-    diverged: np.ndarray
-    acceptance_probability: np.ndarray = np.ones(1)
-
-
 @pytest.mark.parametrize("chains", [1, 64])
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
 def test_the_variance_of_the_energy_is_had(chains, scale):
@@ -260,7 +240,8 @@ def test_the_variance_of_the_energy_is_had(chains, scale):
         step = rule.value(numpy_xp, memory, None)
         change = np.sqrt(20) * (step / scale) ** 3 * rng.normal(size=chains)
         change = np.where(step > 2 * scale, np.inf, change)  # and too large a step leaves the finite numbers
-        info = Energies(change, ~np.isfinite(change))
+        rates, lost = np.ones(1), ~np.isfinite(change)
+        info = SimpleNamespace(energy_change=change, diverged=lost, acceptance_probability=rates)
         memory, _ = rule.update(memory, seen(n, 500, np.ones(chains), x, info=info))
     # The mean over 250 steps and 1 chain has a standard error below 10 %, of which the step size has a sixth.
     np.testing.assert_allclose(rule.final(numpy_xp, memory), scale * 5e-4 ** (1 / 6), rtol=0.1)
