@@ -1,6 +1,7 @@
 """Ladders tuned in a warm-up: by theory where rungs are drawn exactly, and on modes that only tempering connects."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ from array_api_compat import array_namespace
 from array_api_compat import numpy as numpy_xp
 
 import xpsample as xps
+from tests.adaptation.test_single_rules import seen
 from tests.kernels.test_tempering import exact_draws
 from xpsample.adaptation import Ladder, StepSize
-from xpsample.adaptation.ladder import equal_parts
+from xpsample.adaptation.ladder import FROZEN, STARTING_SHARE, equal_parts
 from xpsample.core.errors import ConvergenceWarning, HyperparameterError
 from xpsample.kernels import tempering
+from xpsample.targets import Point
 from xpsample.zoo.mixture import gaussian_mixture
 
 NORMAL = xps.Target(lambda x: -0.5 * array_namespace(x).sum(x * x, axis=-1), score=lambda x: -x, hvp=lambda x, v: -v)
@@ -206,3 +209,16 @@ def test_a_single_chain_needs_an_axis_to_be_tuned_on_each_rung():
         xps.sample(NORMAL, kernel, np.zeros(3), 5, seed=1, progress=False)
     one = xps.ParallelTempering(xps.RWM(1.0), Ladder(3))
     assert len(xps.sample(NORMAL, one, np.zeros(3), 5, seed=1, warmup=50, progress=False).kernel.betas) == 3
+
+
+def test_a_ladder_ends_its_round_at_equal_parts_and_a_little_of_the_start():
+    rule, x, steps = Ladder(4, 0.1), np.zeros((4, 2)), 100
+    memory = rule.init(numpy_xp, Point(x, None, None), True)
+    info = SimpleNamespace(swap_probability=np.asarray([0.9, 0.5, 0.2]))
+    new, _ = rule.update(memory, seen(np.floor(FROZEN * steps), steps, np.ones(4), x, info=info))
+    inner = equal_parts(numpy_xp, memory.betas, 1.0 - info.swap_probability)
+    expected = (1 - STARTING_SHARE) * inner + STARTING_SHARE * memory.start[1:-1]
+    np.testing.assert_allclose(new.betas[1:-1], expected, rtol=1e-3)
+    assert new.seen == 0
+    same, _ = rule.update(memory, seen(5, steps, np.ones(4), x, info=info))
+    np.testing.assert_array_equal(same.betas, memory.betas)

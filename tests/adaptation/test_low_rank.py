@@ -8,6 +8,7 @@ import xpsample as xps
 from tests.adaptation.rules_support import gaussian, normals
 from tests.adaptation.test_single_rules import seen
 from xpsample.adaptation import LowRankMetric
+from xpsample.adaptation.low_rank import EVERY
 from xpsample.core.errors import HyperparameterError
 from xpsample.kernels import HMC, MALA, MAMS, MCLMC, NUTS, RWM
 from xpsample.kernels.adapted import with_tuning
@@ -187,3 +188,15 @@ def test_a_run_with_it_has_the_moments(dtype):
 def test_kernels_without_scores_are_refused():
     with pytest.raises(HyperparameterError, match="LowRankMetric needs scores"):
         tuned(RWM(covariance=LowRankMetric()), covariance(4), 4)
+
+
+def test_an_estimate_is_made_at_every_tenth_step():
+    rule, rng = LowRankMetric(), np.random.default_rng(0)
+    x = rng.normal(size=(4, 3))
+    memory, made = rule.init(numpy_xp, Point(x, None, -x), True), []
+    for n in range(1, 101):
+        x, before = rng.normal(size=(4, 3)), memory.estimate
+        memory, _ = rule.update(memory, seen(n, 1000, np.ones(4), x, -x / 9, info=None))
+        if np.any(memory.estimate.log_sd != before.log_sd):
+            made.append(n)
+    assert made[-1] == 100 and all(n % EVERY == 0 for n in made), made

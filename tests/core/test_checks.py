@@ -20,7 +20,7 @@ from xpsample.core.checks import (
     errors_of_functions,
     given,
 )
-from xpsample.core.errors import FunctionError, HyperparameterError
+from xpsample.core.errors import FunctionError, HyperparameterError, LogDensityError
 from xpsample.core.hyperparameters import check_range, check_vector
 
 
@@ -105,3 +105,11 @@ def test_what_a_function_gives_is_an_array_that_broadcasts():
         check_result("f", 1.0, (3,))
     with pytest.raises(FunctionError, match=r"f must give an array of shape \(3,\); got shape \(2,\)"):
         check_result("f", np.zeros(2), (3,))
+
+
+def test_a_function_that_numpy_calls_is_the_one_that_is_named():
+    def bad(x):
+        raise ZeroDivisionError("no")
+
+    with pytest.raises(LogDensityError, match="in bad"):
+        xps.sample(xps.Target(np.vectorize(bad, signature="(n)->()")), xps.RWM(1.0), np.zeros((2, 2)), 10, seed=0)

@@ -5,7 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from xpsample.diagnostics import chains, coordinates, findings, steps, temperatures
+from xpsample.diagnostics import chains, coordinates, findings, steps, target, temperatures
+from xpsample.diagnostics.advice import Advice
+from xpsample.diagnostics.convergence import Mixing
 from xpsample.diagnostics.findings import Finding
 
 RNG = np.random.default_rng(0)
@@ -192,3 +194,27 @@ def test_momenta_that_chains_share_heat_no_coordinate():
         assert temperatures.judge_uneven_heat(momenta + np.asarray([shift, 0, 0, 0])) == []
     (found,) = temperatures.judge_uneven_heat(momenta * np.asarray([6.0, 1, 1, 1]))
     assert "coordinate 0" in found.what
+
+
+def test_zeros_count_where_values_underflow_and_nowhere_else():
+    draws = np.ones((1000, 4, 2))
+    draws[:3, :, 0] = 1e-308
+    draws[3:100] = 0.0
+    finding = target.judge_underflow([((), "a"), ((), "b")], draws, draws.dtype)
+    assert finding.value == 0.1 and finding.coordinates == ("a",)
+
+
+def test_chains_of_a_discrete_variable_that_differ_a_little_are_no_modes():
+    """Means of 0.50 to 0.59, the same in both halves: sure, and a fifth of a standard deviation."""
+    draws = (np.arange(1000)[:, None] % 100 < 50 + 3 * np.arange(4)).astype(float)[..., None]
+    others = np.zeros(1, bool), np.ones((4, 1), bool), Advice("Gibbs", discrete=True)
+    assert chains.judge_modes(ONE, draws, *others) is None
+    draws[:] = np.arange(4)[:, None] >= 2
+    assert chains.judge_modes(ONE, draws, *others).kind == "modes"
+
+
+@pytest.mark.parametrize("blocks", [[], [["a"]], [["a"], ["b"]]])
+def test_slow_blocks_have_their_own_advice(blocks):
+    advice = Advice("HMC", blocks=blocks)
+    [finding] = findings.judge_figures(ONE, np.ones(1), Mixing(*np.asarray([[900.0], [900.0], [1.5]])), 1000, 4, advice)
+    assert (advice.further in finding.advice) == (len(blocks) > 1)

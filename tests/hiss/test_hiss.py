@@ -15,7 +15,7 @@ from xpsample.hiss.kernel import HiSS
 from xpsample.hiss.smoothed import Conditional, Gaussian, Logistic
 from xpsample.spaces import Binary, Spins
 from xpsample.targets import Capability, Target
-from xpsample.zoo.ising import lattice_pairs
+from xpsample.zoo.ising import ising_lattice, lattice_pairs
 
 EVERYTHING = Capability.LOG_DENSITY | Capability.SCORE | Capability.HVP | Capability.DIFFERENCES
 every_smoothing = pytest.mark.parametrize("smoothing", [Logistic(), Gaussian()], ids=["logistic", "gaussian"])
@@ -197,6 +197,18 @@ def test_the_curvature_of_the_conditional_target_is_that_of_its_place():
     x, v = np.asarray([[1.0, -1.0], [-1.0, -1.0]]), np.asarray([[0.5, 2.0], [1.0, -3.0]])
     joint = Conditional(target.prepare(x, EVERYTHING), x + 0.3, 2.0, Gaussian(), EVERYTHING)
     np.testing.assert_allclose(joint.hvp(x, v), (6 * x - 0.25) * v, rtol=1e-12)
+
+
+def test_the_bonds_of_the_conditional_target_are_its_density():
+    """But for a constant, over all states of six spins; a kernel that takes them leaves pi alone whatever the noise."""
+    target = ising_lattice((2, 3), 0.4)
+    x = target.space.states(6)
+    noisy = np.broadcast_to(np.random.default_rng(0).normal(size=6), x.shape)
+    joint = Conditional(target.prepare(x, Capability.BONDS), noisy, 0.7, Logistic(), Capability.BONDS)
+    bonds = joint.bonds()
+    pairs = 0.5 * np.sum(bonds.gains * (x[:, bonds.neighbors] == x[..., None]), axis=(-2, -1))
+    single = np.sum(np.where(x > 0, bonds.field[..., 1], bonds.field[..., 0]), axis=-1)
+    np.testing.assert_allclose(np.ptp(joint.log_density(x) - pairs - single), 0, atol=1e-12)
 
 
 def test_far_noise_overflows_nothing(library32):

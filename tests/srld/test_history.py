@@ -1,4 +1,4 @@
-"""Histories: `Rolling` is Eq. 3, and bandwidths are not stale."""
+"""Histories: `Rolling` is Eq. 3, its queue is a plain copy of the last M c positions, and bandwidths are not stale."""
 
 import math
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from xpsample import RBF, SRLD, ULA, Replay, Target, UnderdampedLangevin, sample
 from xpsample.kernels.kernel import Kernel
 from xpsample.metrics.stein import Median
-from xpsample.srld import Rolling, Thinned
+from xpsample.srld import Balanced, History, Rolling, Thinned
+from xpsample.srld.history import Past
 
 
 def score(x):
@@ -18,6 +19,25 @@ def score(x):
 
 
 TARGET = Target(None, score=score)
+
+
+class Copied(History, eq=True):
+    """`Rolling` with one array of M c positions, copied at every step."""
+
+    def begin(self, past):
+        return Past(*(np.repeat(a, self.every, axis=-2) for a in past))
+
+    def changes(self, n):
+        return True
+
+    def push(self, xp, memory, n, point):
+        new = (point.x, point.score)
+        rows = (np.concatenate([a[..., None, :], b[..., :-1, :]], axis=-2) for a, b in zip(new, memory, strict=False))
+        return Past(*rows, memory.squared)
+
+    def stored(self, memory, n):
+        first = self.every - 1  # row i has theta_{n - 1 - i}
+        return Past(*(a[..., first :: self.every, :] for a in memory)), n // self.every
 
 
 class Fresh(Kernel):
@@ -40,7 +60,7 @@ class Fresh(Kernel):
 
 
 def draws(kernel, x0, seed, steps):
-    return sample(TARGET, kernel, x0, steps, seed=seed).draws
+    return sample(TARGET, kernel, x0, steps, seed=seed, progress=False).draws
 
 
 @pytest.mark.slow
@@ -72,6 +92,29 @@ def test_rolling_is_equation_3(m, c, dim, alpha, sigma, seed):
     kernel = SRLD(ULA(eta), alpha, Rolling(m, c), RBF(sigma) if sigma else RBF())
     found = draws(kernel, x0[None], Replay({"proposal": noise[:, None]}), steps)
     np.testing.assert_allclose(found[:, 0], thetas[1:], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    m=st.integers(2, 6),
+    c=st.integers(1, 7),
+    padded=st.booleans(),
+    shared=st.booleans(),
+    given_past=st.booleans(),
+    alpha=st.floats(0, 20) | st.just(None),
+    seed=st.integers(0, 99),
+)
+def test_the_queue_is_bit_identical_to_a_copy(m, c, padded, shared, given_past, alpha, seed):
+    rng = np.random.default_rng(seed)
+    x0 = rng.normal(size=(2, 3, 2))
+    past = rng.normal(size=(m, 2)) if given_past else None
+    strength = Balanced(5) if alpha is None else alpha
+    kernels = [
+        SRLD(ULA(0.01), strength, history(m, c, padded=padded), RBF(1.5), shared, past) for history in (Rolling, Copied)
+    ]
+    found = [draws(kernel, x0, seed, 3 * m * c + 5) for kernel in kernels]
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.first_cases(10)
