@@ -272,7 +272,7 @@ def test_one_seed_is_one_model_on_every_library(library):
 
 
 def test_another_training_is_refused_by_name(tmp_path):
-    """That a stopped one goes on is tested by kills, in `tests/sampling/kills.py`."""
+    """That a stopped one goes on is tested by kills, in `tests/sampling/faults.py`."""
     settings = {"hidden": 3, "updates": 20, "seed": 4, "batch": 10, "checkpoint": tmp_path, "progress": False}
     train_rbm(RING, **settings)
     for changed, named in (({"decay": 0.5}, "kernel decay"), ({"rate": 0.5}, "target data"), ({"seed": 5}, "noise")):
