@@ -47,7 +47,7 @@ class Norms(NamedTuple):
     squares: Array
 
     def mean_and_sd(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the norms of each run, over its updates."""
+        """Return the mean and the standard deviation of each run's norms, (runs,), over its updates."""
         updates, total, squares = (to_host(a).astype(np.float64) for a in self[1:])
         mean = total / updates
         return mean, np.sqrt(np.maximum(squares / updates - mean**2, 0.0))
@@ -71,7 +71,7 @@ class WithNorms(FrozenDataclass, eq=True):
 
 
 def _norm(gradients: tree.Tree) -> Array:
-    """Of all leaves together, (runs,)."""
+    """The norm of each run over all leaves, (runs,)."""
     leaves = tree.leaves(gradients)
     xp = array_namespace(*leaves)
     squares = [xp.sum(leaf**2, axis=tuple(range(1, leaf.ndim))) for leaf in leaves]
