@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.compositions.around import Around
 from tests.conformance.broken_tilts import WrongDrift
 from xpsample.conformance import reference, run_check, scenarios
-from xpsample.kernels import Kernel
 from xpsample.srmc import SRMC
 from xpsample.targets import Capability
 
@@ -18,23 +18,12 @@ REPELLENT = {
 }
 
 
-class Spoilt(Kernel):
+class Spoilt(Around):
     """An SRMC kernel, whose state or result is tampered with."""
-
-    kernel: SRMC
 
     @property
     def requires(self):
         return self.kernel.requires | Capability.HVP  # which one of the faults takes
-
-    def init(self, target, x):
-        return self.kernel.init(target, x)
-
-    def noise(self, x):
-        return self.kernel.noise(x)
-
-    def step(self, target, state, noise):
-        return self.kernel.step(target, state, noise)
 
 
 class HistoryFirst(Spoilt):

@@ -48,6 +48,14 @@ def first_parameters(parameters: tree.Tree) -> tree.Tree:
     return tree.map(lambda leaf: 1 * leaf, parameters)
 
 
+def norm_of_runs(gradients: tree.Tree, runs: int) -> Array:
+    """The norm over all entries of all leaves, of each run: the first `runs` axes of a leaf."""
+    leaves = tree.leaves(gradients)
+    xp = array_namespace(*leaves)
+    squares = [xp.sum(g * g, axis=tuple(range(runs, g.ndim))) for g in leaves]
+    return sum(squares[1:], squares[0]) ** 0.5
+
+
 class SGD(FrozenDataclass, eq=True):
     """Gradient descent with heavy-ball momentum: ``v = momentum v + g``, ``theta -= learning_rate v``.
 
@@ -144,9 +152,7 @@ class Clipped(FrozenDataclass, eq=True):
         if any(leaf.ndim < self.runs for leaf in tree.leaves(gradients)):
             shapes = [tuple(leaf.shape) for leaf in tree.leaves(gradients)]
             raise HyperparameterError(f"runs is {self.runs}, and a leaf of the parameters has fewer axes: {shapes}")
-        xp = array_namespace(*tree.leaves(gradients))
-        squares = [xp.sum(g * g, axis=tuple(range(self.runs, g.ndim))) for g in tree.leaves(gradients)]
-        norm = sum(squares[1:], squares[0]) ** 0.5
+        xp, norm = array_namespace(*tree.leaves(gradients)), norm_of_runs(gradients, self.runs)
         scale = xp.where(norm > self.max_norm, self.max_norm / norm, xp.ones_like(norm))
         clipped = tree.map(lambda g: g * scale[(..., *(None,) * (g.ndim - self.runs))], gradients)
         return self.optimizer.update(clipped, state, parameters)

@@ -3,13 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from xpsample.core import tree
 from xpsample.core.arrays import Array
 from xpsample.core.fields import FrozenDataclass
 from xpsample.core.registry import to_host
-from xpsample.optimize.optimizers import Optimizer
+from xpsample.optimize.optimizers import Optimizer, norm_of_runs
 from xpsample.particles.resampling import Resampling
 from xpsample.sosmc import SOSMC, Adaptation
 
@@ -60,19 +59,11 @@ class WithNorms(FrozenDataclass, eq=True):
 
     def init(self, parameters: tree.Tree) -> Norms:
         """The optimizer's own state, and no updates."""
-        zeros = 0 * _norm(parameters)
+        zeros = 0 * norm_of_runs(parameters, 1)
         return Norms(self.optimizer.init(parameters), zeros[0, ...], zeros, zeros)
 
     def update(self, gradients: tree.Tree, state: Norms, parameters: tree.Tree) -> tuple[tree.Tree, Norms]:
         """The optimizer's step."""
         step, optimizer = self.optimizer.update(gradients, state.optimizer, parameters)
-        norm = _norm(gradients)
+        norm = norm_of_runs(gradients, 1)
         return step, Norms(optimizer, state.updates + 1, state.total + norm, state.squares + norm**2)
-
-
-def _norm(gradients: tree.Tree) -> Array:
-    """The norm of each run over all leaves, (runs,)."""
-    leaves = tree.leaves(gradients)
-    xp = array_namespace(*leaves)
-    squares = [xp.sum(leaf**2, axis=tuple(range(1, leaf.ndim))) for leaf in leaves]
-    return sum(squares[1:], squares[0]) ** 0.5
